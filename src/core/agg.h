@@ -1,0 +1,132 @@
+/*
+ * Aggregates: accumulators as functions of the multiset of their inputs.
+ *
+ * An aggregate type is a table of functions (one file each, core/agg_*.c);
+ * an `aggset` is the list of aggregates of one step, whose accumulators lie
+ * side by side in one block of `size` bytes inside a table entry. An
+ * accumulator may be moved with memcpy (no pointer into itself) and may own
+ * heap memory (freed by fini). merge() consumes its second argument. Results
+ * and merges do not depend on order (DESIGN section 7); rounding happens in
+ * result() only. Custom aggregators (script/) are types of their own.
+ *
+ * Thread: an aggset and its accumulators belong to one subtask; a partial
+ * moves between threads with its lane batch.
+ */
+#ifndef CORE_AGG_H
+#define CORE_AGG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/opts.h"
+#include "core/key.h"
+#include "core/rec.h"
+#include "core/val.h"
+
+enum { AGG_ARGS_MAX = 16 };
+
+struct agg; /* one aggregate of a step */
+
+struct agg_type {
+    const char *name; /* "sum" */
+    /** Bytes of an accumulator, a multiple of 8. Called once. */
+    uint32_t (*size)(const struct agg *a);
+    /** Make an empty accumulator. */
+    void (*init)(const struct agg *a, void *acc);
+    /**
+     * Add one record. args[i] for i < a->nargs; nil and null are skipped by
+     * the SQL rule. On failure (cause type, overflow, user_error) the
+     * accumulator is as before.
+     */
+    int (*add)(const struct agg *a, void *acc, const struct val *args,
+               const struct rec *r, struct err *e);
+    /** Merge `from` into `acc`; `from` is empty afterwards even on error. */
+    int (*merge)(const struct agg *a, void *acc, void *from, struct err *e);
+    /** Append the result as extended JSON; sets *ext if it is no JSON. */
+    int (*result)(const struct agg *a, const void *acc, struct buf *out,
+                  bool *ext, struct err *e);
+    /** Append a portable form (checkpoints, lanes between Lua states). */
+    int (*encode)(const struct agg *a, const void *acc, struct buf *out,
+                  struct err *e);
+    /** Fill an init-ed accumulator from encode()'s bytes; all are used. */
+    int (*decode)(const struct agg *a, void *acc, const char *bytes,
+                  size_t len, struct err *e);
+    /** Free what the accumulator owns. */
+    void (*fini)(const struct agg *a, void *acc);
+    /** Heap bytes the accumulator owns beyond its size. */
+    size_t (*heap)(const struct agg *a, const void *acc);
+    /** True if an accumulator can move to another thread by memcpy; else the
+     * lane carries encode()'s bytes (accumulators inside a Lua state). */
+    bool movable;
+};
+
+struct agg {
+    const struct agg_type *type;
+    const char *name;       /* result name */
+    const struct opt *opts; /* the normalised call, borrowed from the plan */
+    void *ctx;              /* private to the type; freed by aggset_free */
+    void (*free_ctx)(void *ctx); /* NULL if ctx needs no freeing */
+    key_encode_f *encode_key;
+    uint32_t offset;        /* of the accumulator in the block, bytes */
+    uint32_t nargs;
+    uint32_t first_arg;     /* index of args[0] among the set's arguments */
+};
+
+struct aggset {
+    struct agg *aggs;
+    uint32_t count;
+    uint32_t nargs; /* arguments of all aggregates together */
+    uint32_t size;  /* bytes of one accumulator block */
+    bool movable;   /* all types are */
+};
+
+/**
+ * Build the set from the normalised `aggs` list of an aggregate step.
+ *
+ * Built-in functions are found by their "fn"; a custom one ("fn"="custom")
+ * asks `custom`, which fills type, ctx and free_ctx of the agg.
+ *
+ * @param list OPT_LIST of maps, see plan/plan.h "aggregates"; borrowed and
+ *        must outlive the set.
+ * @param custom may be NULL if the list has no custom aggregator.
+ * @return 0, or ERR_JOBFILE for an unknown function or bad parameter.
+ * @thread the owner.
+ */
+typedef int agg_custom_f(void *arg, struct agg *a, struct err *e);
+MUST_USE int aggset_new(const struct opt *list, key_encode_f *encode_key,
+                        agg_custom_f *custom, void *arg,
+                        struct aggset **ret, struct err *e);
+/** Free the set (not accumulators made with it). @thread the owner. */
+void aggset_free(struct aggset **s);
+
+/** Look up a built-in by name; NULL if there is none. @thread any. */
+const struct agg_type *agg_type_find(const char *fn);
+
+/** Initialise a block of s->size bytes. */
+void aggset_init(const struct aggset *s, void *block);
+/**
+ * Add one record to all aggregates, or to none: when one fails, the others
+ * are as before (aggregates that can fail are checked first or undone).
+ */
+MUST_USE int aggset_add(const struct aggset *s, void *block,
+                        const struct val *args, const struct rec *r,
+                        struct err *e);
+/** Merge block `from` into `block`; `from` is consumed. */
+MUST_USE int aggset_merge(const struct aggset *s, void *block, void *from,
+                          struct err *e);
+/** Deep copy of a block into `to` (uninitialised), for hopping windows. */
+MUST_USE int aggset_dup(const struct aggset *s, const void *block, void *to,
+                        struct err *e);
+/** Portable form of a whole block, and back (into an init-ed block). */
+MUST_USE int aggset_encode(const struct aggset *s, const void *block,
+                           struct buf *out, struct err *e);
+MUST_USE int aggset_decode(const struct aggset *s, void *block,
+                           const char *bytes, size_t len, struct err *e);
+/** Free what a block owns. */
+void aggset_fini(const struct aggset *s, void *block);
+/** Heap bytes owned by a block. */
+size_t aggset_heap(const struct aggset *s, const void *block);
+
+#endif

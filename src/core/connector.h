@@ -1,0 +1,153 @@
+/*
+ * Connectors: the two interfaces by which records enter and leave.
+ *
+ * kafka/ and connect/ implement them, op/ uses them (op_source, op_sink),
+ * run/ opens and closes them. A connector has a job-level part (opened by
+ * the coordinator before slots start) and one task per subtask (used by its
+ * slot thread only). Nothing here blocks a slot: a poll with nothing to give
+ * returns at once, and `wake` is called (from any thread) when there is more.
+ */
+#ifndef CORE_CONNECTOR_H
+#define CORE_CONNECTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/opts.h"
+#include "core/rec.h"
+
+/* What run/ gives a connector when it opens it. */
+struct conn_env {
+    const char *job;        /* job name */
+    const char *step;       /* step name */
+    const char *place;      /* "job.lua:6" */
+    const struct opt *opts; /* normalised options of source or sink */
+    const struct opt *job_opts; /* job options (bootstrap_servers, properties) */
+    const struct opt *cli;  /* map: "X" (map of -X), "bootstrap_servers",
+                               "bounded" (bool); never NULL */
+    uint32_t parallelism;   /* subtasks */
+    uint16_t src;           /* number of the source step (rec.src) */
+    void *script;           /* coordinator's struct script, for Lua connectors;
+                               NULL where none is needed */
+};
+
+/* Called from any thread when the task may have something to do. */
+typedef void conn_wake_f(void *arg);
+
+enum source_event_kind {
+    SOURCE_NONE,     /* nothing now; asked again after wake or wait_ms */
+    SOURCE_BATCH,    /* batch holds >= 1 records, all of partition `part` */
+    SOURCE_ADDED,    /* partition `part` now belongs to this task */
+    SOURCE_AT_END,   /* `part` has nothing more to read at the moment */
+    SOURCE_PART_END, /* `part` will never give records again */
+    SOURCE_END       /* no partition of this task ever will */
+};
+
+struct source_bad { /* a record of the batch that cannot be used */
+    uint32_t index;
+    enum err_cause cause; /* decode or bigint */
+    const char *msg;      /* valid until the next poll */
+};
+
+struct source_event {
+    enum source_event_kind kind;
+    uint32_t part;    /* task-local number of a partition, from 0, dense */
+    int64_t wait_ms;  /* SOURCE_NONE: ask again after this; -1 = only wake */
+    uint64_t bytes;   /* SOURCE_BATCH: payload and key bytes read */
+    bool discovered;  /* SOURCE_ADDED: found while running, not at start */
+    const struct source_bad *bad; /* of SOURCE_BATCH, ascending index */
+    uint32_t bad_count;
+};
+
+struct source;      /* job-level, private to the connector */
+struct source_task; /* per subtask, private to the connector */
+
+struct source_type {
+    const char *name; /* "kafka" */
+    /**
+     * Open the job-level part: reach the outside, find partitions and start
+     * positions. May block (coordinator thread).
+     * @return 0, or ERR_UNAVAILABLE, ERR_CONFIG, ERR_IO, ERR_JOBFILE.
+     */
+    int (*open)(const struct conn_env *env, struct source **ret,
+                struct err *e);
+    /** Make the task of `subtask`; called by the coordinator. */
+    int (*task_new)(struct source *s, uint32_t subtask, conn_wake_f *wake,
+                    void *wake_arg, struct source_task **ret, struct err *e);
+    /**
+     * Say what there is: at most `max` records of one partition into the
+     * empty `batch`, or an event. The bytes stay valid until the next poll
+     * of this task. Records have kind, val, key, headers, topic, partition,
+     * offset, flags, src, and ts with REC_HAS_TS from the message.
+     * A record found bad while reading (bad UTF-8, a CSV cell that does not
+     * convert) is still delivered, raw, with ev->bad_count > 0 and its
+     * reason in ev->bad; op_source applies the error policy.
+     * @thread the slot of the subtask.
+     */
+    int (*poll)(struct source_task *t, struct batch *batch, uint32_t max,
+                struct source_event *ev, struct err *e);
+    /** Stop reading: the next polls give SOURCE_END (drain). Any thread. */
+    void (*stop)(struct source *s);
+    /**
+     * Append the positions (of everything polled so far) as an opaque blob.
+     * @thread the slot of the subtask.
+     */
+    int (*snapshot)(struct source_task *t, struct buf *out, struct err *e);
+    /**
+     * Everything up to these positions has been processed and acknowledged:
+     * `blobs` are the snapshots of all tasks of one round, in subtask order.
+     * Kafka commits group offsets. May be NULL. @thread coordinator.
+     */
+    int (*committed)(struct source *s, const struct buf *blobs,
+                     uint32_t count, bool final, struct err *e);
+    /** Housekeeping (discovery, client callbacks); coordinator, ~100 ms. */
+    int (*tick)(struct source *s, struct err *e);
+    /** Records still to be read (Kafka lag), -1 unknown. Any thread. */
+    int64_t (*lag)(struct source *s);
+    void (*task_free)(struct source_task **t);
+    /** Close with a deadline; never blocks the exit for ever. */
+    void (*close)(struct source **s);
+};
+
+struct sink;
+struct sink_task;
+
+struct sink_type {
+    const char *name;
+    int (*open)(const struct conn_env *env, struct sink **ret, struct err *e);
+    int (*task_new)(struct sink *s, uint32_t subtask, conn_wake_f *wake,
+                    void *wake_arg, struct sink_task **ret, struct err *e);
+    /**
+     * Whether the task takes more without growing beyond its bound. While
+     * false, the chain is not run (backpressure); `wake` is called later.
+     */
+    bool (*ready)(struct sink_task *t);
+    /**
+     * Encode and accept one record. Accepted means it will be delivered or
+     * reported by a later call's error; a full queue is no error (the task
+     * holds the record and becomes unready).
+     * @param key  bytes of the message key as decided by op_sink, or NULL.
+     * @param ret_bytes set to the encoded size.
+     * @return 0; ERR_RECORD cause encode for this record alone; else the
+     *         sink is broken (ERR_IO, ERR_UNAVAILABLE, ERR_CONFIG).
+     */
+    int (*write)(struct sink_task *t, const struct rec *r, const char *key,
+                 uint32_t key_len, uint64_t *ret_bytes, struct err *e);
+    /** Hand buffered output on at the end of a batch; must be cheap. */
+    int (*batch_end)(struct sink_task *t, struct err *e);
+    /**
+     * Make everything accepted so far delivered (before a barrier, at the
+     * end). @return 0 when done, ERR_AGAIN while waiting (wake follows).
+     */
+    int (*flush)(struct sink_task *t, struct err *e);
+    /** The round that followed the last flush is complete (file: rename). */
+    int (*committed)(struct sink *s, bool final, struct err *e);
+    /** Housekeeping, coordinator thread, ~100 ms. May be NULL. */
+    int (*tick)(struct sink *s, struct err *e);
+    void (*task_free)(struct sink_task **t);
+    void (*close)(struct sink **s);
+};
+
+#endif

@@ -1,0 +1,165 @@
+/*
+ * The plan: logical graph -> checks -> two-phase rewrite -> chains -> slots.
+ *
+ * Pure data: no thread, no I/O. Input is the job as one normalised option
+ * tree (made by lua/streamlua and script/), output is what explain prints and
+ * run builds. Everything lives in the plan's arena until plan_free();
+ * immutable after plan_build(), so any thread may read it.
+ *
+ * The normalised job tree ("F" = field path string or function):
+ *   { name, file, options = {...}, steps = [...], warnings = [{place,text}] }
+ * options: parallelism, max_parallelism, slots (ints, absent = default),
+ *   checkpoint = { interval_ms, timeout_ms, min_pause_ms,
+ *   tolerable_failures, retained } or false,
+ *   mini_batch = { allow_latency_ms, size, bytes },
+ *   agg_phase_strategy, state = { backend }, buffer_timeout_ms, on_error,
+ *   restart = { initial_backoff_ms, max_backoff_ms, attempts },
+ *   bootstrap_servers, properties, lua = { memory, call_timeout_ms,
+ *   load_timeout_ms }.
+ * step, all kinds: kind, name, auto (bool), place ("job.lua:6"),
+ *   inputs = [{ step = index from 1, output = "main" or side output name,
+ *   rebalance = bool }], and as given: parallelism, slot_sharing_group,
+ *   chaining, on_error.
+ * source: connector ("kafka" "file" "stdin" "generator" "lua"), conn = {...}.
+ * event_time: field or func (neither: message timestamp), unit,
+ *   out_of_orderness_ms, idle_ms (-1 never), all_idle_ms (-1 hold),
+ *   max_future_ms (-1 none).
+ * filter, map, flat_map: func.
+ * select: cols = [{ name, field | func }].
+ * aggregate: key = [{ name, field | func }] ([] = key_by{}), key_place,
+ *   on_null ("fail" "skip"), window = { kind ("tumbling" "hopping"
+ *   "global"), size_ms, slide_ms, offset_ms, place }, lateness_ms,
+ *   late_output (absent = none), aggs = [...].
+ * aggregates: { name, fn, place, args = [{ field | func }], and by fn:
+ *   as ("float"), overflow ("error" "float" "string"), q (number or list),
+ *   q_text (decimal texts), error, what = [names], what_list (bool) }.
+ *   custom: fn = "custom", label, init, add, merge, result (functions; merge
+ *   may be absent), samples (bool), law = { ok, text } once tested.
+ * sink: connector ("kafka" "file" "stdout" "blackhole" "lua"), conn = {...},
+ *   with conn.key = { kind = "default" | "none" | "field" | "fields" |
+ *   "func", field, cols = [{name, field|func}], func } where the sink has one.
+ */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/opts.h"
+
+enum step_kind {
+    STEP_SOURCE,
+    STEP_EVENT_TIME,
+    STEP_FILTER,
+    STEP_MAP,
+    STEP_FLAT_MAP,
+    STEP_SELECT,
+    STEP_LOCAL,     /* local_aggregate of a two-phase step */
+    STEP_GLOBAL,    /* global_aggregate of a two-phase step */
+    STEP_AGGREGATE, /* aggregate in one phase */
+    STEP_SINK
+};
+
+enum edge_kind {
+    EDGE_CHAIN,    /* same chain, direct call */
+    EDGE_FORWARD,  /* lane from subtask i to subtask i */
+    EDGE_HASH,     /* lanes from all to all, by key group */
+    EDGE_REBALANCE /* lanes from all to all, round robin by batch */
+};
+
+enum on_error { ON_ERROR_FAIL, ON_ERROR_SKIP };
+
+struct plan_edge {
+    uint32_t from, to;  /* indexes into plan->steps */
+    enum edge_kind kind;
+    bool partials;      /* carries partials, else records */
+    const char *output; /* "main", or a side output's name */
+    const char *why;    /* why not chained, or NULL */
+};
+
+struct plan_step {
+    enum step_kind kind;
+    const char *name;   /* local and global share it */
+    bool auto_named;
+    const char *place;  /* "tenant.lua:6" */
+    const struct opt *opts; /* the normalised step */
+    uint32_t index;     /* own index */
+    uint32_t logical;   /* index of the logical step, from 0: counters */
+    uint32_t parallelism;
+    uint32_t chain;     /* index into plan->chains */
+    const char *group;  /* slot sharing group */
+    enum on_error on_error;
+    bool updating;      /* its output is an updating stream */
+    const char **why;   /* reasons, NULL-terminated (never NULL itself) */
+    uint32_t *in, in_count;   /* edge indexes, in order of inputs */
+    uint32_t *out, out_count; /* edge indexes */
+    uint32_t peer;      /* STEP_LOCAL: its STEP_GLOBAL, and back */
+};
+
+struct plan_chain {
+    uint32_t *steps, count; /* step indexes, topological; [0] is the head */
+    uint32_t parallelism;
+    const char *group;
+    uint32_t slot_base; /* subtask i runs in slot slot_base + i */
+};
+
+struct plan_warning {
+    const char *place, *text;
+};
+
+struct plan {
+    struct arena arena;
+    const struct opt *job;  /* the normalised tree */
+    const char *name, *file;
+    uint32_t parallelism, max_parallelism;
+    uint32_t slots_needed, slots;
+    bool checkpoint;          /* rounds with state are on */
+    const char *checkpoint_off; /* why not: "source in is not replayable" */
+    int64_t checkpoint_interval_ms;
+    bool stateful;            /* has a step that keeps state */
+    bool bounded;             /* all sources are, by their options */
+    struct plan_step *steps;  /* flow order: topological, ties file order */
+    uint32_t step_count;
+    struct plan_edge *edges;
+    uint32_t edge_count;
+    struct plan_chain *chains;
+    uint32_t chain_count;
+    uint32_t logical_count;   /* logical steps, for counters */
+    struct plan_warning *warnings;
+    uint32_t warning_count;
+};
+
+struct plan_conf { /* from the command line; 0 = not given */
+    uint32_t parallelism, slots;
+    uint32_t cores;
+    bool bounded; /* --bounded: Kafka sources end */
+};
+
+/**
+ * Check the job and make the plan.
+ *
+ * @param job normalised tree; borrowed, must outlive the plan.
+ * @return 0; ERR_JOBFILE with place for a bad job; ERR_CONFIG when
+ *         options.slots or --slots is below slots needed; ERR_USAGE.
+ * @thread any.
+ */
+MUST_USE int plan_build(const struct opt *job, const struct plan_conf *conf,
+                        struct plan **ret, struct err *e);
+void plan_free(struct plan **p);
+
+/** Append explain's text, JSON object or dot graph. @source API.md 10. */
+void plan_explain_text(const struct plan *p, struct buf *out);
+void plan_explain_json(const struct plan *p, struct buf *out);
+void plan_explain_dot(const struct plan *p, struct buf *out);
+
+/** "source", "event_time", ..., "local_aggregate". */
+const char *plan_kind_name(enum step_kind kind);
+/** Kind as the summary shows it: local and global are "aggregate". */
+const char *plan_kind_logical(enum step_kind kind);
+/** Duration in the largest unit that divides it: "10s", "1500ms", "0s". */
+void plan_put_duration(struct buf *out, int64_t ms);
+
+#endif

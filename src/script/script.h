@@ -1,0 +1,105 @@
+/*
+ * Scripts: one loaded job file in one Lua state.
+ *
+ * The coordinator loads the file once to get the job's tree (and to test
+ * aggregators); each subtask that calls user functions loads it again and
+ * checks that the tree is the same. A script belongs to one thread; only
+ * script_interrupt() may be called from another. No call keeps a record or a
+ * view beyond its return. All failures of user code are ERR_RECORD with
+ * cause user_error, `where` = file:line, `trace` and, where known, a hint.
+ */
+#ifndef SCRIPT_SCRIPT_H
+#define SCRIPT_SCRIPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/opts.h"
+#include "core/agg.h"
+#include "core/connector.h"
+#include "core/rec.h"
+#include "format/reader.h"
+
+struct script;
+
+struct script_conf {
+    const char *path;        /* file as given on the command line */
+    const char *text;        /* its bytes (read once; the same for all loads) */
+    size_t text_len;
+    const struct opt *params; /* map name -> string, from --set */
+    const struct opt *args;   /* list of strings behind "--" */
+    bool unsafe;
+    uint64_t seed;           /* for math.random of this state */
+    int64_t load_timeout_ms; /* first guess; the job's own lua options win */
+};
+
+/** Read a job file ("-" = stdin). @return 0 or ERR_JOBFILE. */
+MUST_USE int script_read_file(const char *path, char **ret_text,
+                              size_t *ret_len, struct err *e);
+
+/**
+ * Load the file: run it, check it, build the tree.
+ *
+ * @return 0; ERR_JOBFILE (where = file:line); ERR_USAGE for parameters
+ *         (missing, not convertible, unknown --set; lists the job's).
+ * @thread the owner of the script.
+ */
+MUST_USE int script_load(const struct script_conf *conf, struct script **ret,
+                         struct err *e);
+void script_free(struct script **s);
+/** The normalised job tree; lives as long as the script. */
+const struct opt *script_job(const struct script *s);
+/** Text that is equal for equal plans (fingerprint input). */
+const char *script_fingerprint(const struct script *s);
+/**
+ * Compare with the first load.
+ * @return 0 or ERR_JOBFILE "the plan differs between two loads (step ...)".
+ */
+MUST_USE int script_check_same(const struct script *first,
+                               const struct script *again, struct err *e);
+/** Run the law tests of custom aggregators and note results in the tree. */
+MUST_USE int script_test_laws(struct script *s, struct err *e);
+
+/* Calls into user code. `reader` is the segment's reader of `r`; may be NULL
+ * for records without columns. @thread the owner. */
+MUST_USE int script_filter(struct script *s, int func, const struct rec *r,
+                           struct reader *reader, bool *ret, struct err *e);
+/** Call map; *out is set to the result record, its bytes in `a`. */
+MUST_USE int script_map(struct script *s, int func, const struct rec *r,
+                        struct reader *reader, struct arena *a,
+                        struct rec *out, struct err *e);
+/** Call flat_map; emitted records are appended to `out` (none on failure). */
+MUST_USE int script_flat_map(struct script *s, int func, const struct rec *r,
+                             struct reader *reader, struct batch *out,
+                             struct err *e);
+/** Call a function that gives one value (key, select, time, sink key). */
+MUST_USE int script_value(struct script *s, int func, const struct rec *r,
+                          struct reader *reader, struct arena *a,
+                          struct val *ret, struct err *e);
+/** Fill type and ctx of a custom aggregate (agg_custom_f; arg = script). */
+int script_agg(void *script, struct agg *a, struct err *e);
+/** The record whose fields a custom aggregator without args reads, and its
+ * reader, for the aggset_add() calls that follow. */
+void script_agg_record(struct script *s, const struct rec *r,
+                       struct reader *reader);
+
+/** Connector types for s.source and s.sink. conn_env.script is used. */
+extern const struct source_type script_source_type;
+extern const struct sink_type script_sink_type;
+
+/**
+ * Watchdog: the call running now (if any) began when?
+ * @return monotonic ns, or 0 if no user code runs. @thread any.
+ */
+int64_t script_call_began(const struct script *s);
+/** Make the running call fail with a user_error. @thread any. */
+void script_interrupt(struct script *s);
+/** call_timeout of the job, ns. @thread any. */
+int64_t script_call_timeout_ns(const struct script *s);
+/** Name the step that calls, for messages and logs of print(). */
+void script_set_step(struct script *s, const char *step);
+/** Bytes this Lua state holds. @thread any. */
+size_t script_memory(const struct script *s);
+
+#endif
