@@ -18,6 +18,9 @@
 #include "base/opts.h"
 #include "core/rec.h"
 
+/* Called from any thread when the task may have something to do. */
+typedef void conn_wake_f(void *arg);
+
 /* What run/ gives a connector when it opens it. */
 struct conn_env {
     const char *job;        /* job name */
@@ -33,8 +36,19 @@ struct conn_env {
                                NULL where none is needed */
 };
 
-/* Called from any thread when the task may have something to do. */
-typedef void conn_wake_f(void *arg);
+/* Calls function `func` of the task's Lua state with one integer. The hook
+ * by which connect/ (below script/) reaches user code: generator fields. */
+typedef int conn_call_f(void *script, int func, int64_t arg, struct arena *a,
+                        struct val *ret, struct err *e);
+
+/* What run/ gives a connector for one subtask. */
+struct conn_task {
+    uint32_t subtask;
+    conn_wake_f *wake; /* any thread may call it */
+    void *wake_arg;
+    void *script;      /* the subtask's struct script, or NULL */
+    conn_call_f *call; /* set whenever script is */
+};
 
 enum source_event_kind {
     SOURCE_NONE,     /* nothing now; asked again after wake or wait_ms */
@@ -74,8 +88,8 @@ struct source_type {
     int (*open)(const struct conn_env *env, struct source **ret,
                 struct err *e);
     /** Make the task of `subtask`; called by the coordinator. */
-    int (*task_new)(struct source *s, uint32_t subtask, conn_wake_f *wake,
-                    void *wake_arg, struct source_task **ret, struct err *e);
+    int (*task_new)(struct source *s, const struct conn_task *conf,
+                    struct source_task **ret, struct err *e);
     /**
      * Say what there is: at most `max` records of one partition into the
      * empty `batch`, or an event. The bytes stay valid until the next poll
@@ -117,8 +131,8 @@ struct sink_task;
 struct sink_type {
     const char *name;
     int (*open)(const struct conn_env *env, struct sink **ret, struct err *e);
-    int (*task_new)(struct sink *s, uint32_t subtask, conn_wake_f *wake,
-                    void *wake_arg, struct sink_task **ret, struct err *e);
+    int (*task_new)(struct sink *s, const struct conn_task *conf,
+                    struct sink_task **ret, struct err *e);
     /**
      * Whether the task takes more without growing beyond its bound. While
      * false, the chain is not run (backpressure); `wake` is called later.

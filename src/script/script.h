@@ -84,6 +84,10 @@ int script_agg(void *script, struct agg *a, struct err *e);
 void script_agg_record(struct script *s, const struct rec *r,
                        struct reader *reader);
 
+/** conn_call_f: generator fields; `script` is the task's struct script. */
+int script_call_index(void *script, int func, int64_t arg, struct arena *a,
+                      struct val *ret, struct err *e);
+
 /** Connector types for s.source and s.sink. conn_env.script is used. */
 extern const struct source_type script_source_type;
 extern const struct sink_type script_sink_type;

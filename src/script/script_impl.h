@@ -1,0 +1,62 @@
+/*
+ * Inside of script/: the layout of a loaded job. Only script/ includes it.
+ *
+ * Two halves: load.c, place.c, sandbox.c, tree.c, params.c make the state and
+ * the tree; record.c, view.c, call.c, agg.c, law.c, connector.c, helpers.c
+ * run user code. The Lua state finds its script through lua_getextraspace().
+ */
+#ifndef SCRIPT_SCRIPT_IMPL_H
+#define SCRIPT_SCRIPT_IMPL_H
+
+#include <stdatomic.h>
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+#include "base/arena.h"
+#include "script/script.h"
+
+struct calls; /* state of the running half, private to call.c and friends */
+
+struct script {
+    lua_State *L;
+    struct script_conf conf;
+    struct arena arena;       /* the tree */
+    struct opt *job;          /* normalised tree */
+    char *fingerprint;
+    int funcs_ref;            /* registry ref: list of functions by number */
+    size_t memory, memory_max; /* bytes in use, cap of the allocator */
+    int64_t call_timeout_ns, load_timeout_ns;
+    _Atomic int64_t call_began; /* monotonic ns, 0 = no user code runs */
+    _Atomic uint32_t call_seq;  /* counts calls, for the watchdog */
+    _Atomic bool interrupt;
+    const char *step;         /* borrowed name of the calling step */
+    bool loaded;              /* globals are sealed */
+    struct calls *calls;
+};
+
+/** The script of a Lua state. */
+static inline struct script *
+script_of(lua_State *L)
+{
+    struct script *s;
+
+    s = *(struct script **)lua_getextraspace(L);
+    return s;
+}
+
+/* calls.c: called by script_load() before the job file runs, to register the
+ * record metatables and the C functions of module `streamlua` (has, table,
+ * copy, row, key, ..., encode, decode, parse_time, hash) into the module
+ * table at stack index `module`; and by script_free(). */
+int calls_open(struct script *s, int module, struct err *e);
+void calls_close(struct script *s);
+
+/* load.c: turn the Lua error on top of the stack (popped) into `e`: cause
+ * user_error, where = file:line, msg, trace, hint. @return ERR_RECORD. */
+int script_take_error(struct script *s, struct err *e);
+/* load.c: message handler for lua_pcall that adds the traceback. */
+int script_msgh(lua_State *L);
+
+#endif
