@@ -80,6 +80,9 @@ struct source_task; /* per subtask, private to the connector */
 
 struct source_type {
     const char *name; /* "kafka" */
+    /* Records come undecoded: kind is REC_TOMBSTONE (val NULL) or REC_TEXT
+     * with any bytes, and op_source runs the format's reader over them. */
+    bool raw_payload;
     /**
      * Open the job-level part: reach the outside, find partitions and start
      * positions. May block (coordinator thread).
@@ -128,8 +131,19 @@ struct source_type {
 struct sink;
 struct sink_task;
 
+/* One encoded message for a raw_payload sink. */
+struct sink_message {
+    const char *key;   /* NULL = no key */
+    const char *val;   /* NULL = tombstone */
+    uint32_t key_len;
+    uint32_t val_len;
+    int32_t partition; /* -1 = by the partitioner */
+};
+
 struct sink_type {
     const char *name;
+    /* op_sink encodes and calls write_raw; write is NULL then. */
+    bool raw_payload;
     int (*open)(const struct conn_env *env, struct sink **ret, struct err *e);
     int (*task_new)(struct sink *s, const struct conn_task *conf,
                     struct sink_task **ret, struct err *e);
@@ -149,6 +163,14 @@ struct sink_type {
      */
     int (*write)(struct sink_task *t, const struct rec *r, const char *key,
                  uint32_t key_len, uint64_t *ret_bytes, struct err *e);
+    /**
+     * As write() for raw_payload sinks: accept one encoded message. Key and
+     * value are copied where they are kept, so they may be reused at once.
+     * Timestamp (REC_HAS_TS) and headers are taken from `r`.
+     * @param m  what op_sink made of the record.
+     */
+    int (*write_raw)(struct sink_task *t, const struct rec *r,
+                     const struct sink_message *m, struct err *e);
     /** Hand buffered output on at the end of a batch; must be cheap. */
     int (*batch_end)(struct sink_task *t, struct err *e);
     /**
