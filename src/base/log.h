@@ -25,8 +25,16 @@ struct log_kv {
 
 /** Set the least level shown and the format. @thread main, before others. */
 void log_setup(enum log_level level, bool json);
-/** Keep INFO lines off the terminal while a progress line is drawn. */
+/** Colour level names and "error:" of text lines. @thread main, as above. */
+void log_set_color(bool on);
+/**
+ * Keep INFO lines off the terminal while a progress line is drawn (text
+ * only); other lines clear it first. Turning it off clears the line.
+ * @thread coordinator.
+ */
 void log_set_progress(bool on);
+/** Draw the progress line anew; nothing while off. @thread coordinator. */
+void log_progress(const char *text);
 /** Whether lines go out as JSON. @thread any. */
 bool log_is_json(void);
 /** Whether a line of `level` would be shown. @thread any. */

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
+
 static void out_of_memory(void) __attribute__((noreturn));
 
 static void
@@ -21,7 +23,7 @@ mem_alloc(size_t size)
 {
     void *p = malloc(size != 0 ? size : 1);
 
-    if (p == NULL)
+    if (p == NULL || fault_hit("mem"))
         out_of_memory();
     return p;
 }
@@ -31,7 +33,7 @@ mem_zalloc(size_t size)
 {
     void *p = calloc(1, size != 0 ? size : 1);
 
-    if (p == NULL)
+    if (p == NULL || fault_hit("mem"))
         out_of_memory();
     return p;
 }
@@ -41,7 +43,7 @@ mem_realloc(void *old, size_t size)
 {
     void *p = realloc(old, size != 0 ? size : 1);
 
-    if (p == NULL)
+    if (p == NULL || fault_hit("mem"))
         out_of_memory();
     return p;
 }
