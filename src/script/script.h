@@ -93,8 +93,19 @@ extern const struct source_type script_source_type;
 extern const struct sink_type script_sink_type;
 
 /**
- * Watchdog: the call running now (if any) began when?
- * @return monotonic ns, or 0 if no user code runs. @thread any.
+ * Watchdog: look at the running call, interrupt it when it overruns.
+ *
+ * Called every 20 ms or so; a call's beginning is known to that precision
+ * (reading the clock in each call would cost more than the call).
+ *
+ * @param now_ns clock_mono_ns().
+ * @return true if the running call is beyond the job's call_timeout.
+ * @thread the watchdog, one thread for all calls of this function.
+ */
+bool script_watch(struct script *s, int64_t now_ns);
+/**
+ * When the running call was first seen by script_watch().
+ * @return monotonic ns, or 0 if no user code runs. @thread the watchdog.
  */
 int64_t script_call_began(const struct script *s);
 /** Make the running call fail with a user_error. @thread any. */

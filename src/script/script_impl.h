@@ -28,9 +28,14 @@ struct script {
     int funcs_ref;            /* registry ref: list of functions by number */
     size_t memory, memory_max; /* bytes in use, cap of the allocator */
     int64_t call_timeout_ns, load_timeout_ns;
-    _Atomic int64_t call_began; /* monotonic ns, 0 = no user code runs */
-    _Atomic uint32_t call_seq;  /* counts calls, for the watchdog */
-    _Atomic bool interrupt;
+    /* Counted up when a call into user code begins and when it ends, so it is
+     * odd while user code runs; written by the owner only (call.c). */
+    _Atomic uint32_t call_seq;
+    /* The call_seq that script_interrupt() means, 0 = none: the hook raises
+     * while it equals call_seq and else removes itself (load.c). */
+    _Atomic uint32_t interrupt_seq;
+    uint32_t watch_seq;         /* the watchdog thread's own: last seen */
+    int64_t watch_since;        /* ... and since when, monotonic ns */
     const char *step;         /* borrowed name of the calling step */
     bool loaded;              /* globals are sealed */
     struct calls *calls;
@@ -52,6 +57,14 @@ script_of(lua_State *L)
  * table at stack index `module`; and by script_free(). */
 int calls_open(struct script *s, int module, struct err *e);
 void calls_close(struct script *s);
+
+/* Who writes what: script_filter() to script_call_index(), script_agg*(),
+ * script_test_laws(), script_watch(), script_call_began() and the connector
+ * types are in the running half; script_interrupt(), script_set_step(),
+ * script_memory(), script_call_timeout_ns() and all else in load.c. A custom
+ * aggregate's `samples` is OPT_FUNC: funcs_ref[n] holds the list of records.
+ * The running half keeps a few slots at the bottom of L's stack from the
+ * first call on: load.c leaves the stack as it found it. */
 
 /* load.c: turn the Lua error on top of the stack (popped) into `e`: cause
  * user_error, where = file:line, msg, trace, hint. @return ERR_RECORD. */
