@@ -1,8 +1,8 @@
 /*
  * Inside of script/: the layout of a loaded job. Only script/ includes it.
  *
- * Two halves: load.c, place.c, sandbox.c, tree.c, params.c make the state and
- * the tree; record.c, view.c, call.c, agg.c, law.c, connector.c, helpers.c
+ * Two halves: load.c, host.c, require.c, sandbox.c, pairs.c, watch.c,
+ * errors.c, tree.c make the state and the tree; record.c, view.c, call.c, agg.c, law.c, connector.c, helpers.c
  * run user code. The Lua state finds its script through lua_getextraspace().
  */
 #ifndef SCRIPT_SCRIPT_IMPL_H
@@ -39,6 +39,19 @@ struct script {
     const char *step;         /* borrowed name of the calling step */
     bool loaded;              /* globals are sealed */
     struct calls *calls;
+
+    /* Private to load.c, watch.c and sandbox.c. */
+    lua_State *running;       /* L, or the coroutine that runs now */
+    _Atomic uintptr_t thread; /* pthread_t of the running call */
+    int64_t load_began;       /* monotonic ns, 0 = not loading */
+    char chunk[64];           /* chunk name of the job file, no '@' */
+    char dir[256];            /* folder of the job file with '/', or "" */
+    char where[ERR_WHERE_MAX]; /* place of the error, by script_msgh() */
+    char trace[ERR_TRACE_MAX]; /* its traceback, by script_msgh() */
+    /* The running half may note the last field that read as nil in this
+     * call (borrowed, alive during the call); script_take_error() then names
+     * it in the message. script_enter() clears it. */
+    const char *nil_field;
 };
 
 /** The script of a Lua state. */
@@ -66,10 +79,16 @@ void calls_close(struct script *s);
  * The running half keeps a few slots at the bottom of L's stack from the
  * first call on: load.c leaves the stack as it found it. */
 
-/* load.c: turn the Lua error on top of the stack (popped) into `e`: cause
+/* watch.c: around every call into user code (script_enter, lua_pcall with
+ * script_msgh, script_leave): they note the time for the watchdog, the thread
+ * that can be interrupted, and take a late interrupt back. */
+void script_enter(struct script *s);
+void script_leave(struct script *s);
+
+/* errors.c: turn the Lua error on top of the stack (popped) into `e`: cause
  * user_error, where = file:line, msg, trace, hint. @return ERR_RECORD. */
 int script_take_error(struct script *s, struct err *e);
-/* load.c: message handler for lua_pcall that adds the traceback. */
+/* errors.c: message handler for lua_pcall that adds the traceback. */
 int script_msgh(lua_State *L);
 
 #endif
