@@ -1,26 +1,39 @@
 #!/bin/sh
-# Write the C file that holds Lua modules as text: embed-lua.sh FILE... > C
-#
-# The module name is the path from the last "streamlua/" on, dots for
-# slashes: lua/streamlua/check.lua is "streamlua.check", init.lua its folder.
+# Print a C file that holds the Lua modules under DIR as byte arrays.
+#   embed-lua.sh DIR        DIR/streamlua.lua and DIR/streamlua/**.lua
+# The table it fills is declared in src/script/embed.h, sorted by module name.
+# Files of LuaCATS types (---@meta first) are for editors only and stay out.
 set -eu
-LC_ALL=C
-export LC_ALL
+cd "${1:?usage: embed-lua.sh DIR}"
 
-printf '/* Made by contrib/embed-lua.sh from lua/streamlua. Do not edit. */\n'
-printf '#include "script/embed.h"\n\n'
-printf 'const struct script_lua_file script_lua_files[] = {\n'
-for file in "$@"; do
-    name=$(printf '%s\n' "$file" |
-        sed -e 's|^.*streamlua/|streamlua/|' -e 's|\.lua$||' \
-            -e 's|/init$||' -e 's|/|.|g')
-    size=$(wc -c <"$file" | tr -d ' ')
-    printf '    {"%s",\n' "$name"
-    awk '{
-        gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); gsub(/\?/, "\\?")
-        gsub(/\t/, "\\t"); gsub(/\r/, "\\r")
-        printf "     \"%s\\n\"\n", $0
-    }' "$file"
-    printf '     , %s},\n' "$size"
+# "module file" per line
+list() {
+    find . -type f -name '*.lua' | while read -r f; do
+        head -n 1 "$f" | grep -q -e '^---@meta' && continue
+        mod=${f#./}
+        mod=${mod%.lua}
+        mod=${mod%/init}
+        printf '%s %s\n' "$(printf '%s' "$mod" | tr / .)" "$f"
+    done | LC_ALL=C sort
+}
+
+echo '/* Made by contrib/embed-lua.sh; do not edit. */'
+echo '#include "script/embed.h"'
+n=0
+list | while read -r mod f; do
+    echo
+    echo "/* $mod */"
+    echo "static const char text_$n[] = {"
+    od -An -v -tu1 "$f" | sed 's/^ *//; s/  */, /g; s/$/,/'
+    echo '0};'
+    n=$((n + 1))
 done
-printf '    {0, 0, 0}};\n'
+echo
+echo 'const struct script_lua_file script_lua_files[] = {'
+n=0
+list | while read -r mod f; do
+    echo "    {\"$mod\", text_$n, sizeof text_$n - 1},"
+    n=$((n + 1))
+done
+echo '    {0, 0, 0},'
+echo '};'

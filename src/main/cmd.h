@@ -1,0 +1,40 @@
+/*
+ * The verbs, one function a file (cmd_*.c), and how they end.
+ *
+ * Used by main.c. Thread: main. Each returns the process exit code and has
+ * said on stderr what was wrong.
+ */
+#ifndef MAIN_CMD_H
+#define MAIN_CMD_H
+
+#include "base/err.h"
+#include "main/cli.h"
+
+/** Exit codes that main itself decides (others come from the err code). */
+enum { EXIT_USAGE = 64, EXIT_IO = 74 };
+
+int cmd_run(struct cli *c);
+int cmd_check(struct cli *c);
+int cmd_explain(struct cli *c);
+int cmd_version(struct cli *c);
+int cmd_help(struct cli *c);
+
+/**
+ * Report a wrong call: one line and where to read on.
+ * @return 64. @thread main.
+ */
+int cmd_usage_error(const struct cli *c, const struct err *e);
+
+/**
+ * Report what happened before a job runs, as API.md says for load errors.
+ * @return the exit code of e. @thread main.
+ */
+int cmd_error(const struct cli *c, const struct err *e);
+
+/**
+ * Write `len` bytes to stdout and flush it.
+ * @return 0, or 74 after saying why it failed. @thread main.
+ */
+int cmd_print(const char *text, size_t len);
+
+#endif

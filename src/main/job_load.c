@@ -1,0 +1,70 @@
+#include "main/job_load.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PARALLELISM_MAX = 32768, LOAD_TIMEOUT_MS = 5000 };
+
+static uint32_t
+cores(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n < 1 ? 1 : (uint32_t)n;
+}
+
+/* A job file that came from stdin cannot also read its records there. */
+static int
+check_stdin(const struct cli *c, const struct opt *job, struct err *e)
+{
+    const struct opt *steps = opt_get(job, "steps"), *o;
+
+    if (strcmp(c->operand, "-") != 0 || steps == NULL)
+        return 0;
+    for (o = steps->first; o != NULL; o = o->next)
+        if (opt_is(o, "kind", "source") && opt_is(o, "connector", "stdin"))
+            return err_set(e, ERR_USAGE,
+                           "FILE - cannot be used with s.stdin (source %s)",
+                           opt_str(o, "name", "?"));
+    return 0;
+}
+
+int
+job_load(struct cli *c, struct job_load *ret, struct err *e)
+{
+    struct script_conf sc = {0};
+    struct plan_conf pc = {0};
+    struct opt *params;
+
+    memset(ret, 0, sizeof *ret);
+    if (cli_pairs(c, FLAG_SET, &params, e) != 0 ||
+        cli_count(c, FLAG_PARALLELISM, PARALLELISM_MAX, &pc.parallelism, e) ||
+        cli_count(c, FLAG_SLOTS, PARALLELISM_MAX, &pc.slots, e) != 0)
+        return e->code;
+    if (script_read_file(c->operand, &ret->text, &ret->text_len, e) != 0)
+        return e->code;
+    sc.path = c->operand;
+    sc.text = ret->text;
+    sc.text_len = ret->text_len;
+    sc.params = params;
+    sc.args = c->args;
+    sc.unsafe = cli_has(c, FLAG_UNSAFE);
+    sc.load_timeout_ms = LOAD_TIMEOUT_MS;
+    if (script_load(&sc, &ret->script, e) != 0 ||
+        check_stdin(c, script_job(ret->script), e) != 0 ||
+        script_test_laws(ret->script, e) != 0)
+        return e->code;
+    pc.cores = cores();
+    pc.bounded = cli_has(c, FLAG_BOUNDED);
+    return plan_build(script_job(ret->script), &pc, &ret->plan, e);
+}
+
+void
+job_load_free(struct job_load *j)
+{
+    plan_free(&j->plan);
+    script_free(&j->script);
+    free(j->text);
+    j->text = NULL;
+}
