@@ -1,0 +1,166 @@
+#!/usr/bin/env bash
+# Every check of the project, each in a build folder of its own below
+# build-check/. The packages are there already (contrib/check sees to that).
+#
+#   contrib/ci/run.sh [STEP...]     all steps in order, or just those named
+#
+# steps: gcc clang asan tsan fuzz distcheck
+#   gcc        release build, warnings are errors; unit, lint, job and broker
+#              tests (STREAMLUA_NO_BROKER=1 leaves the broker out)
+#   clang      the same sources, warnings are errors; unit and lint tests
+#   asan       AddressSanitizer and UndefinedBehaviorSanitizer in test mode
+#              (small limits, fault points); unit and job tests
+#   tsan       ThreadSanitizer; unit and job tests
+#   fuzz       each fuzz target for FUZZ_SECONDS (20)
+#   distcheck  the tarball builds, tests, installs, uninstalls
+#
+# Goes on after a failed step; ends with "N passed, N failed, N skipped" and a
+# code other than 0 if anything failed.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=contrib/packages.sh
+. contrib/packages.sh
+
+top=$PWD
+out=$top/build-check
+jobs=$(jobs_at_once)
+passed=0 failed=0 skipped=0
+
+# quiet LOG COMMAND...: output to LOG, its end on failure.
+quiet() {
+    local log=$1
+    shift
+    "$@" >>"$log" 2>&1 && return 0
+    tail -n 40 "$log"
+    return 1
+}
+
+step_failed() {
+    echo "FAILED: $1"
+    failed=$((failed + 1))
+}
+
+# add "PASSED FAILED SKIPPED" to the sums
+add() {
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+    skipped=$((skipped + $3))
+    echo "$1 passed, $2 failed, $3 skipped"
+}
+
+# build NAME CONFIGURE-ARGUMENTS...
+build() {
+    local name=$1 dir=$out/$1
+    shift
+    say "$name: configure $*"
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    cd "$dir" || return 1
+    quiet build.log "$top/configure" "$@" &&
+        quiet build.log make -j"$jobs" &&
+        quiet build.log make -j"$jobs" check TESTS=
+    local rc=$?
+    cd "$top" || return 1
+    [ $rc -eq 0 ] || step_failed "$name does not build (build-check/$name/build.log)"
+    return $rc
+}
+
+# check NAME MAKE-ARGUMENTS...: make check and count
+check() {
+    local name=$1 dir=$out/$1 rc counts
+    shift
+    say "$name: make check $*"
+    (cd "$dir" && make -k -j"$jobs" check "$@" >check.log 2>&1)
+    rc=$?
+    counts=$("$top/contrib/count-tests.py" "$dir")
+    # shellcheck disable=SC2086
+    set -- $counts
+    [ $rc -ne 0 ] && grep -hE '^(FAIL|ERROR|XPASS)' "$dir/check.log" | sort -u
+    add "$1" "$2" "$3"
+    if [ $rc -ne 0 ] && [ "$2" -eq 0 ]; then
+        step_failed "$name: make check (build-check/$name/check.log)"
+    fi
+    find "$dir/tests" -name '*.trs' | while read -r trs; do
+        grep -q '^:test-result: \(FAIL\|ERROR\)' "$trs" || continue
+        echo "--- ${trs%.trs}.log"
+        tail -n 60 "${trs%.trs}.log"
+    done
+}
+
+# The tests of a build that run below a folder, as TESTS= wants them.
+tests_of() {
+    (cd "$out/$1" && make -s print-tests | tr ' ' '\n' | grep -E "$2" |
+        tr '\n' ' ')
+}
+
+run_gcc() {
+    local broker=(--enable-broker-tests)
+    [ -n "${STREAMLUA_NO_BROKER:-}" ] && broker=()
+    build gcc CC=gcc CXX=g++ --enable-werror "${broker[@]}" && check gcc
+}
+
+run_clang() {
+    build clang CC=clang CXX=clang++ --enable-werror &&
+        check clang "TESTS=$(tests_of clang '^tests/(unit|lint)/')"
+}
+
+run_asan() {
+    build asan --with-sanitizer=address,undefined --enable-test-mode \
+        --enable-werror CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" &&
+        check asan "TESTS=$(tests_of asan '^tests/(unit|sys)/')"
+}
+
+run_tsan() {
+    build tsan --with-sanitizer=thread CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" &&
+        check tsan "TESTS=$(tests_of tsan '^tests/(unit|sys)/')"
+}
+
+run_fuzz() {
+    local dir=$out/fuzz target name ok=0 bad=0
+    build fuzz CC=clang CXX=clang++ --with-sanitizer=address,undefined \
+        CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" --enable-fuzz || return
+    for target in "$dir"/tests/fuzz/fuzz_*; do
+        [ -f "$target" ] && [ -x "$target" ] || continue
+        name=$(basename "$target")
+        mkdir -p "$dir/corpus/$name"
+        say "$name: ${FUZZ_SECONDS:-20} s"
+        if quiet "$dir/$name.log" "$target" \
+            -max_total_time="${FUZZ_SECONDS:-20}" -timeout=10 -rss_limit_mb=2048 \
+            -print_final_stats=1 -artifact_prefix="$dir/$name-" \
+            "$dir/corpus/$name" "$top/tests/fuzz/seeds/${name#fuzz_}"; then
+            ok=$((ok + 1))
+            grep -h 'number_of_executed_units' "$dir/$name.log"
+        else
+            bad=$((bad + 1))
+        fi
+    done
+    add $ok $bad 0
+}
+
+run_distcheck() {
+    say "distcheck"
+    build dist --enable-werror || return
+    if (cd "$out/dist" && quiet distcheck.log make -j"$jobs" distcheck); then
+        add 1 0 0
+    else
+        step_failed "distcheck (build-check/dist/distcheck.log)"
+    fi
+}
+
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=(gcc clang asan tsan fuzz distcheck)
+mkdir -p "$out"
+say "autoreconf"
+quiet "$out/autoreconf.log" autoreconf -i || step_failed autoreconf
+for step in "${steps[@]}"; do
+    case $step in
+    gcc | clang | asan | tsan | fuzz | distcheck) "run_$step" ;;
+    *)
+        echo "unknown step $step; steps: gcc clang asan tsan fuzz distcheck" >&2
+        exit 64
+        ;;
+    esac
+done
+echo
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
