@@ -95,18 +95,31 @@ buf_cstr(struct buf *b)
 size_t
 num_text_int(int64_t i, char out[NUM_TEXT_MAX])
 {
+    static const char pairs[] = "0001020304050607080910111213141516171819"
+                                "2021222324252627282930313233343536373839"
+                                "4041424344454647484950515253545556575859"
+                                "6061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
     char tmp[NUM_TEXT_MAX];
+    char *end = tmp + sizeof tmp, *p = end;
     uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
-    size_t n = 0, len = 0;
+    size_t len;
 
-    do {
-        tmp[n++] = (char)('0' + u % 10);
-        u /= 10;
-    } while (u != 0);
+    while (u >= 100) {
+        p -= 2;
+        memcpy(p, pairs + 2 * (u % 100), 2);
+        u /= 100;
+    }
+    if (u >= 10) {
+        p -= 2;
+        memcpy(p, pairs + 2 * u, 2);
+    } else {
+        *--p = (char)('0' + u);
+    }
     if (i < 0)
-        out[len++] = '-';
-    while (n > 0)
-        out[len++] = tmp[--n];
+        *--p = '-';
+    len = (size_t)(end - p);
+    memcpy(out, p, len);
     out[len] = '\0';
     return len;
 }
@@ -171,8 +184,7 @@ json_put_double(struct buf *b, double d)
 void
 json_put_name(struct buf *b, const char *name, size_t len)
 {
-    if (b->len != 0 && b->data[b->len - 1] != '{' &&
-        b->data[b->len - 1] != '[')
+    if (b->len != 0 && b->data[b->len - 1] != '{' && b->data[b->len - 1] != '[')
         buf_addc(b, ',');
     json_put_str(b, name, len);
     buf_addc(b, ':');
