@@ -1,0 +1,349 @@
+#include "plan/plan_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "core/key.h"
+
+static char *vtext(struct plan *p, const char *fmt, va_list ap)
+    PRINTF_LIKE(2, 0);
+
+static char *
+vtext(struct plan *p, const char *fmt, va_list ap)
+{
+    char line[ERR_MSG_MAX];
+
+    (void)vsnprintf(line, sizeof line, fmt, ap);
+    return arena_strdup(&p->arena, line);
+}
+
+char *
+plan_text(struct plan *p, const char *fmt, ...)
+{
+    va_list ap;
+    char *text;
+
+    va_start(ap, fmt);
+    text = vtext(p, fmt, ap);
+    va_end(ap);
+    return text;
+}
+
+void
+plan_add_why(struct plan *p, struct plan_step *s, const char *fmt, ...)
+{
+    const char **why;
+    size_t n = 0;
+    va_list ap;
+
+    while (s->why != NULL && s->why[n] != NULL)
+        n++;
+    why = arena_alloc(&p->arena, (n + 2) * sizeof *why);
+    if (n > 0)
+        memcpy(why, s->why, n * sizeof *why);
+    va_start(ap, fmt);
+    why[n] = vtext(p, fmt, ap);
+    va_end(ap);
+    why[n + 1] = NULL;
+    s->why = why;
+}
+
+void
+plan_add_warning(struct plan *p, const char *place, const char *fmt, ...)
+{
+    struct plan_warning *w;
+    uint32_t n = p->warning_count;
+    va_list ap;
+
+    w = arena_alloc(&p->arena, (n + 1) * sizeof *w);
+    if (n > 0)
+        memcpy(w, p->warnings, n * sizeof *w);
+    w[n].place = place;
+    va_start(ap, fmt);
+    w[n].text = vtext(p, fmt, ap);
+    va_end(ap);
+    p->warnings = w;
+    p->warning_count = n + 1;
+}
+
+int
+plan_refuse(struct plan_build *b, const char *place, const char *kind,
+            const char *fmt, ...)
+{
+    char text[ERR_MSG_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    (void)err_set(b->e, ERR_JOBFILE, "%s: %s", kind, text);
+    err_where(b->e, "%s", place != NULL ? place : b->p->file);
+    return ERR_JOBFILE;
+}
+
+static const struct {
+    const char *name, *logical;
+} kinds[] = {
+    [STEP_SOURCE] = {"source", "source"},
+    [STEP_EVENT_TIME] = {"event_time", "event_time"},
+    [STEP_FILTER] = {"filter", "filter"},
+    [STEP_MAP] = {"map", "map"},
+    [STEP_FLAT_MAP] = {"flat_map", "flat_map"},
+    [STEP_SELECT] = {"select", "select"},
+    [STEP_LOCAL] = {"local_aggregate", "aggregate"},
+    [STEP_GLOBAL] = {"global_aggregate", "aggregate"},
+    [STEP_AGGREGATE] = {"aggregate", "aggregate"},
+    [STEP_SINK] = {"sink", "sink"},
+};
+
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
+
+const char *
+plan_kind_name(enum step_kind kind)
+{
+    return kinds[kind].name;
+}
+
+const char *
+plan_kind_logical(enum step_kind kind)
+{
+    return kinds[kind].logical;
+}
+
+/* The kind of a step of the tree, or -1: local and global are never there. */
+static int
+kind_of(const char *name)
+{
+    int k;
+
+    for (k = 0; k < KIND_COUNT; k++)
+        if (k != STEP_LOCAL && k != STEP_GLOBAL &&
+            strcmp(kinds[k].name, name) == 0)
+            return k;
+    return -1;
+}
+
+static int
+read_inputs(struct plan_build *b, struct plan_node *n, uint32_t index)
+{
+    const struct opt *list = opt_get(n->opts, "inputs");
+    const struct opt *o;
+    struct plan_node_in *in;
+    int64_t from;
+
+    n->in_count = list != NULL ? (uint32_t)list->len : 0;
+    n->in = arena_alloc(&b->p->arena, (n->in_count + 1) * sizeof *n->in);
+    in = n->in;
+    for (o = list != NULL ? list->first : NULL; o != NULL; o = o->next) {
+        from = opt_int(o, "step", 0);
+        if (from < 1 || from > (int64_t)index)
+            return err_set(b->e, ERR_INTERNAL,
+                           "step %s reads step %d, which is not before it",
+                           n->name, (int)from);
+        in->node = (uint32_t)from - 1;
+        in->output = opt_str(o, "output", "main");
+        in->rebalance = opt_bool(o, "rebalance", false);
+        if (strcmp(in->output, "main") == 0)
+            b->nodes[in->node].main_uses++;
+        in++;
+    }
+    return 0;
+}
+
+static int
+read_nodes(struct plan_build *b)
+{
+    const struct opt *steps = opt_get(b->p->job, "steps");
+    const struct opt *o;
+    struct plan_node *n;
+    uint32_t i = 0;
+    int k, r;
+
+    b->count = steps != NULL ? (uint32_t)steps->len : 0;
+    b->nodes = arena_alloc(&b->p->arena, (b->count + 1) * sizeof *b->nodes);
+    memset(b->nodes, 0, (b->count + 1) * sizeof *b->nodes);
+    for (o = steps != NULL ? steps->first : NULL; o != NULL; o = o->next) {
+        n = &b->nodes[i];
+        n->opts = o;
+        n->kind_name = opt_str(o, "kind", "");
+        n->name = opt_str(o, "name", "");
+        n->place = opt_str(o, "place", b->p->file);
+        n->auto_named = opt_bool(o, "auto", false);
+        k = kind_of(n->kind_name);
+        if (k < 0)
+            return err_set(b->e, ERR_INTERNAL, "unknown kind of step '%s'",
+                           n->kind_name);
+        n->kind = (enum step_kind)k;
+        r = read_inputs(b, n, i);
+        if (r != 0)
+            return r;
+        i++;
+    }
+    b->p->logical_count = b->count;
+    return 0;
+}
+
+/* --parallelism > the job's option > --slots or slots > cores. */
+static int
+read_parallelism(struct plan_build *b)
+{
+    struct plan *p = b->p;
+    const struct plan_conf *conf = b->conf;
+    int64_t slots = conf->slots > 0 ? (int64_t)conf->slots
+                                    : opt_int(b->options, "slots", 0);
+    int64_t par = opt_int(b->options, "parallelism", 0);
+    int64_t most, given;
+    uint32_t i;
+
+    if (conf->parallelism > 0)
+        par = conf->parallelism;
+    if (par <= 0)
+        par = slots > 0 ? slots : conf->cores > 0 ? conf->cores : 1;
+    if (par > KEY_GROUPS_MAX)
+        return err_set(b->e, ERR_CONFIG,
+                       "parallelism %lld is above the most possible, %d",
+                       (long long)par, KEY_GROUPS_MAX);
+    p->parallelism = (uint32_t)par;
+
+    most = par;
+    for (i = 0; i < b->count; i++) {
+        given = opt_int(b->nodes[i].opts, "parallelism", 0);
+        if (given > KEY_GROUPS_MAX)
+            return plan_refuse(b, b->nodes[i].place, b->nodes[i].kind_name,
+                               "parallelism %lld is above the most possible, "
+                               "%d",
+                               (long long)given, KEY_GROUPS_MAX);
+        if (plan_node_is_keyed(&b->nodes[i]) && given > most)
+            most = given;
+    }
+    p->max_parallelism = (uint32_t)opt_int(b->options, "max_parallelism",
+                                           key_groups_default((int)most));
+    return 0;
+}
+
+/* Checkpoints are off by option, or because a source cannot be replayed. */
+static void
+read_checkpoint(struct plan_build *b)
+{
+    struct plan *p = b->p;
+    const struct opt *c = opt_get(b->options, "checkpoint");
+    uint32_t i;
+
+    p->checkpoint = true;
+    p->checkpoint_interval_ms = opt_int(c, "interval_ms", 10000);
+    if (c != NULL && c->type == OPT_BOOL && c->i == 0) {
+        p->checkpoint = false;
+        p->checkpoint_off = "by option";
+        return;
+    }
+    for (i = 0; i < b->count; i++) {
+        if (b->nodes[i].kind == STEP_SOURCE &&
+            opt_is(b->nodes[i].opts, "connector", "stdin")) {
+            p->checkpoint = false;
+            p->checkpoint_off =
+                plan_text(p, "source %s is not replayable", b->nodes[i].name);
+            return;
+        }
+    }
+}
+
+static int
+read_bounded(struct plan_build *b)
+{
+    const struct plan_node *n;
+    bool flag = b->conf->bounded;
+    uint32_t i;
+
+    b->p->bounded = true;
+    for (i = 0; i < b->count; i++) {
+        n = &b->nodes[i];
+        if (n->kind == STEP_AGGREGATE)
+            b->p->stateful = true;
+        if (n->kind != STEP_SOURCE || plan_source_is_bounded(n->opts, flag))
+            continue;
+        b->p->bounded = false;
+        if (flag && opt_is(n->opts, "connector", "generator")) {
+            (void)err_set(b->e, ERR_USAGE,
+                          "--bounded: generator %s has no count, so it never "
+                          "ends",
+                          n->name);
+            err_hint(b->e, "give it a count: s.generator { count = ... }");
+            err_where(b->e, "%s", n->place);
+            return ERR_USAGE;
+        }
+    }
+    return 0;
+}
+
+static void
+read_warnings(struct plan_build *b)
+{
+    const struct opt *list = opt_get(b->p->job, "warnings");
+    const struct opt *w;
+
+    for (w = list != NULL ? list->first : NULL; w != NULL; w = w->next)
+        plan_add_warning(b->p, opt_str(w, "place", NULL), "%s",
+                         opt_str(w, "text", ""));
+}
+
+static int
+run_passes(struct plan_build *b)
+{
+    int r;
+
+    if ((r = read_nodes(b)) != 0)
+        return r;
+    read_checkpoint(b);
+    if ((r = plan_check_graph(b)) != 0)
+        return r;
+    if ((r = read_parallelism(b)) != 0)
+        return r;
+    if ((r = read_bounded(b)) != 0)
+        return r;
+    if ((r = plan_rewrite(b)) != 0)
+        return r;
+    if ((r = plan_check_placed(b)) != 0)
+        return r;
+    if ((r = plan_chain(b)) != 0)
+        return r;
+    read_warnings(b);
+    plan_check_warn(b);
+    return 0;
+}
+
+int
+plan_build(const struct opt *job, const struct plan_conf *conf,
+           struct plan **ret, struct err *e)
+{
+    static const struct plan_conf none;
+    struct plan *p = mem_zalloc(sizeof *p);
+    struct plan_build b = {.p = p,
+                           .conf = conf != NULL ? conf : &none,
+                           .options = opt_get(job, "options"),
+                           .e = e};
+    int r;
+
+    arena_init(&p->arena);
+    p->job = job;
+    p->name = opt_str(job, "name", "");
+    p->file = opt_str(job, "file", "");
+    r = run_passes(&b);
+    if (r != 0) {
+        plan_free(&p);
+        return r;
+    }
+    *ret = p;
+    return 0;
+}
+
+void
+plan_free(struct plan **p)
+{
+    if (*p == NULL)
+        return;
+    arena_fini(&(*p)->arena);
+    free(*p);
+    *p = NULL;
+}

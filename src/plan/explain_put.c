@@ -1,0 +1,358 @@
+#include "plan/explain_put.h"
+
+#include <string.h>
+
+void
+plan_put_duration(struct buf *out, int64_t ms)
+{
+    static const struct {
+        int64_t ms;
+        const char *name;
+    } units[] = {{86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}};
+    size_t i;
+
+    if (ms == 0) {
+        buf_adds(out, "0s");
+        return;
+    }
+    for (i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (ms % units[i].ms == 0) {
+            json_put_int(out, ms / units[i].ms);
+            buf_adds(out, units[i].name);
+            return;
+        }
+    }
+    json_put_int(out, ms);
+    buf_adds(out, "ms");
+}
+
+void
+explain_put_size(struct buf *out, int64_t bytes)
+{
+    static const char *const names[] = {"GiB", "MiB", "KiB"};
+    int shift = 30;
+    size_t i;
+
+    for (i = 0; i < 3; i++, shift -= 10) {
+        if (bytes != 0 && bytes % (INT64_C(1) << shift) == 0) {
+            json_put_int(out, bytes / (INT64_C(1) << shift));
+            buf_adds(out, names[i]);
+            return;
+        }
+    }
+    json_put_int(out, bytes);
+}
+
+/* Whether the last member of path `field` is `name`. */
+static bool
+last_member_is(const char *field, const char *name)
+{
+    const char *last = field;
+    const char *c;
+
+    for (c = field; *c != '\0'; c++) {
+        if (c[0] == '\\' && c[1] == '.')
+            c++;
+        else if (*c == '.')
+            last = c + 1;
+    }
+    for (c = last; *c != '\0'; c++, name++) {
+        if (c[0] == '\\' && c[1] == '.')
+            c++;
+        if (*c != *name)
+            return false;
+    }
+    return *name == '\0';
+}
+
+void
+explain_put_column(struct buf *out, const struct opt *col)
+{
+    const char *name = opt_str(col, "name", NULL);
+    const char *field = opt_str(col, "field", NULL);
+
+    if (name != NULL && (field == NULL || !last_member_is(field, name)))
+        buf_addf(out, "%s=", name);
+    buf_adds(out, field != NULL ? field : "lua");
+}
+
+void
+explain_put_columns(struct buf *out, const struct opt *cols)
+{
+    const struct opt *c = cols != NULL ? cols->first : NULL;
+
+    buf_addc(out, '[');
+    for (; c != NULL; c = c->next) {
+        explain_put_column(out, c);
+        if (c->next != NULL)
+            buf_adds(out, ", ");
+    }
+    buf_addc(out, ']');
+}
+
+void
+explain_put_key(struct buf *out, const struct opt *step)
+{
+    explain_put_columns(out, opt_get(step, "key"));
+}
+
+void
+explain_put_window(struct buf *out, const struct opt *win)
+{
+    const char *kind = opt_str(win, "kind", "global");
+    int64_t offset = opt_int(win, "offset_ms", 0);
+
+    buf_addf(out, "%s(", kind);
+    if (strcmp(kind, "global") != 0)
+        plan_put_duration(out, opt_int(win, "size_ms", 0));
+    if (strcmp(kind, "hopping") == 0) {
+        buf_adds(out, ", ");
+        plan_put_duration(out, opt_int(win, "slide_ms", 0));
+    }
+    if (offset != 0) {
+        buf_adds(out, ", offset=");
+        plan_put_duration(out, offset);
+    }
+    buf_addc(out, ')');
+}
+
+/* A scalar, list or map of options as plain text. */
+static void
+put_plain(struct buf *out, const struct opt *o)
+{
+    const struct opt *c;
+
+    switch (o->type) {
+    case OPT_STR:
+        buf_add(out, o->s, o->len);
+        break;
+    case OPT_FUNC:
+        buf_adds(out, "lua");
+        break;
+    case OPT_LIST:
+    case OPT_MAP:
+        buf_addc(out, o->type == OPT_LIST ? '[' : '{');
+        for (c = o->first; c != NULL; c = c->next) {
+            if (o->type == OPT_MAP)
+                buf_addf(out, "%s=", c->name);
+            put_plain(out, c);
+            if (c->next != NULL)
+                buf_adds(out, ", ");
+        }
+        buf_addc(out, o->type == OPT_LIST ? ']' : '}');
+        break;
+    default:
+        opt_put_json(out, o);
+    }
+}
+
+/* "name=value" with a blank before, if the option was given. */
+static void
+put_given(struct buf *out, const struct opt *o, const char *name)
+{
+    const struct opt *v = opt_get(o, name);
+
+    if (v == NULL || v->type == OPT_NIL)
+        return;
+    buf_addf(out, " %s=", name);
+    put_plain(out, v);
+}
+
+/* The names that min_by and max_by take the value of. */
+static void
+put_what(struct buf *out, const struct opt *agg)
+{
+    const struct opt *what = opt_get(agg, "what");
+
+    if (what == NULL)
+        return;
+    buf_adds(out, ", ");
+    if (what->type == OPT_LIST && what->len == 1 &&
+        !opt_bool(agg, "what_list", false))
+        what = what->first;
+    put_plain(out, what);
+}
+
+/* q as it was written: 0.99 and not what a double makes of it. */
+static void
+put_q(struct buf *out, const struct opt *agg)
+{
+    const struct opt *q = opt_get(agg, "q");
+    const struct opt *text = opt_get(agg, "q_text");
+
+    if (q == NULL)
+        return;
+    buf_adds(out, ", ");
+    if (text == NULL)
+        text = q;
+    if (text->type == OPT_LIST && q->type != OPT_LIST && text->len == 1)
+        text = text->first;
+    put_plain(out, text);
+}
+
+void
+explain_put_call(struct buf *out, const struct opt *agg)
+{
+    const struct opt *args = opt_get(agg, "args");
+    const struct opt *a = args != NULL ? args->first : NULL;
+    double error = opt_dbl(agg, "error", 0.01);
+
+    if (opt_is(agg, "fn", "custom")) {
+        buf_adds(out, opt_str(agg, "name", ""));
+        return;
+    }
+    buf_addf(out, "%s(", opt_str(agg, "fn", ""));
+    for (; a != NULL; a = a->next) {
+        buf_adds(out, opt_str(a, "field", "lua"));
+        if (a->next != NULL)
+            buf_adds(out, ", ");
+    }
+    put_what(out, agg);
+    put_q(out, agg);
+    if (opt_str(agg, "as", NULL) != NULL)
+        buf_addf(out, ", as=%s", opt_str(agg, "as", ""));
+    if (!opt_is(agg, "overflow", "error") &&
+        opt_str(agg, "overflow", NULL) != NULL)
+        buf_addf(out, ", overflow=%s", opt_str(agg, "overflow", ""));
+    if (error < 0.01 || error > 0.01) {
+        buf_adds(out, ", error=");
+        json_put_double(out, error);
+    }
+    buf_addc(out, ')');
+}
+
+static void
+put_source(struct buf *out, const struct opt *step)
+{
+    const struct opt *conn = opt_get(step, "conn");
+
+    buf_addf(out, " %s", opt_str(step, "connector", ""));
+    put_given(out, conn, "topic");
+    put_given(out, conn, "path");
+    put_given(out, conn, "count");
+    put_given(out, conn, "rate");
+    if (opt_is(step, "connector", "generator"))
+        put_given(out, conn, "partitions");
+    buf_addf(out, " format=%s", opt_str(conn, "format", "json"));
+    put_given(out, conn, "start");
+    put_given(out, conn, "stop");
+}
+
+static void
+put_sink(struct buf *out, const struct opt *step)
+{
+    const struct opt *conn = opt_get(step, "conn");
+
+    buf_addf(out, " %s", opt_str(step, "connector", ""));
+    if (opt_is(step, "connector", "kafka")) {
+        put_given(out, conn, "topic");
+        buf_addf(out, " delivery=%s",
+                 opt_str(conn, "delivery", "at_least_once"));
+        return;
+    }
+    put_given(out, conn, "path");
+    if (!opt_is(step, "connector", "lua"))
+        buf_addf(out, " format=%s", opt_str(conn, "format", "json"));
+}
+
+static void
+put_event_time(struct buf *out, const struct opt *step)
+{
+    int64_t idle = opt_int(step, "idle_ms", 30000);
+    int64_t all_idle = opt_int(step, "all_idle_ms", -1);
+    int64_t future = opt_int(step, "max_future_ms", -1);
+
+    put_given(out, step, "field");
+    put_given(out, step, "func");
+    if (opt_get(step, "field") != NULL || opt_get(step, "func") != NULL)
+        buf_addf(out, " unit=%s", opt_str(step, "unit", "ms"));
+    buf_adds(out, " out_of_orderness=");
+    plan_put_duration(out, opt_int(step, "out_of_orderness_ms", 0));
+    buf_adds(out, " idle=");
+    if (idle < 0)
+        buf_adds(out, "false");
+    else
+        plan_put_duration(out, idle);
+    buf_adds(out, " all_idle=");
+    if (all_idle < 0)
+        buf_adds(out, "hold");
+    else
+        plan_put_duration(out, all_idle);
+    if (future >= 0) {
+        buf_adds(out, " max_future=");
+        plan_put_duration(out, future);
+    }
+}
+
+static void
+put_select(struct buf *out, const struct opt *step)
+{
+    const struct opt *aggs = opt_get(step, "aggs");
+    const struct opt *a = aggs != NULL ? aggs->first : NULL;
+
+    buf_adds(out, " select=[");
+    for (; a != NULL; a = a->next) {
+        buf_addf(out, "%s=", opt_str(a, "name", ""));
+        explain_put_call(out, a);
+        if (a->next != NULL)
+            buf_adds(out, ", ");
+    }
+    buf_addc(out, ']');
+}
+
+static void
+put_aggregate(struct buf *out, const struct plan_step *s)
+{
+    buf_adds(out, " key=");
+    explain_put_key(out, s->opts);
+    buf_adds(out, " window=");
+    explain_put_window(out, opt_get(s->opts, "window"));
+    if (s->kind != STEP_LOCAL) {
+        buf_adds(out, " lateness=");
+        plan_put_duration(out, opt_int(s->opts, "lateness_ms", 0));
+    }
+    if (s->kind != STEP_GLOBAL) {
+        put_given(out, s->opts, "late_output");
+        if (!opt_is(s->opts, "on_null", "fail"))
+            put_given(out, s->opts, "on_null");
+        put_select(out, s->opts);
+    }
+}
+
+void
+explain_put_step(struct buf *out, const struct plan_step *s)
+{
+    buf_addf(out, "%s %s:", plan_kind_name(s->kind), s->name);
+    switch (s->kind) {
+    case STEP_SOURCE:
+        put_source(out, s->opts);
+        break;
+    case STEP_EVENT_TIME:
+        put_event_time(out, s->opts);
+        break;
+    case STEP_FILTER:
+    case STEP_MAP:
+    case STEP_FLAT_MAP:
+        buf_adds(out, " lua");
+        break;
+    case STEP_SELECT:
+        buf_adds(out, " select=");
+        explain_put_columns(out, opt_get(s->opts, "cols"));
+        break;
+    case STEP_LOCAL:
+    case STEP_GLOBAL:
+    case STEP_AGGREGATE:
+        put_aggregate(out, s);
+        break;
+    case STEP_SINK:
+        put_sink(out, s->opts);
+        break;
+    }
+    buf_addf(out, " (%s)", s->place);
+}
+
+bool
+explain_is_head(const struct plan *p, const struct plan_step *s)
+{
+    return p->chains[s->chain].steps[0] == s->index;
+}

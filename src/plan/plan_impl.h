@@ -1,0 +1,98 @@
+/*
+ * Plan, private: the state of one plan_build() and the passes over it.
+ *
+ * build.c reads the normalised tree into logical nodes, check.c refuses what
+ * cannot run, rewrite.c turns nodes into steps and edges (two-phase split,
+ * parallelism), chain.c chains steps and places them in slots. The passes
+ * run in this order, each once, in the thread that called plan_build(); the
+ * build ends with it, only the plan stays. Everything lies in the plan's
+ * arena. Included by the files of this folder and by nobody else.
+ */
+#ifndef PLAN_PLAN_IMPL_H
+#define PLAN_PLAN_IMPL_H
+
+#include "plan/plan.h"
+
+/* One input of a logical node. */
+struct plan_node_in {
+    uint32_t node;      /* index of the logical node it comes from */
+    const char *output; /* "main" or the name of a side output */
+    bool rebalance;     /* rebalance() stands between */
+};
+
+/* One step as the job file says it, before the two-phase rewrite. */
+struct plan_node {
+    const struct opt *opts;
+    const char *kind_name; /* "aggregate", as messages say it */
+    enum step_kind kind;   /* STEP_AGGREGATE for every aggregate */
+    const char *name, *place;
+    bool auto_named;
+    struct plan_node_in *in;
+    uint32_t in_count;
+    uint32_t main_uses; /* how many inputs read "main" */
+    bool event_time;    /* its records have an event time */
+    bool updating;      /* "main" is an updating stream */
+    bool windowed;      /* its rows come from a window with bounds */
+    bool endless;       /* a Kafka topic or generator without end feeds it */
+    uint32_t first;     /* step that takes the input and emits late records */
+    uint32_t last;      /* step that emits "main" */
+};
+
+struct plan_build {
+    struct plan *p;
+    const struct plan_conf *conf;
+    const struct opt *options; /* the job's, may be NULL */
+    struct plan_node *nodes;   /* in file order, which is topological */
+    uint32_t count;
+    struct err *e;
+};
+
+/** Whether the node keeps its input order: no keys, no exchange of its own. */
+static inline bool
+plan_node_is_keyed(const struct plan_node *n)
+{
+    return n->kind == STEP_AGGREGATE;
+}
+
+/** Formatted text in the plan's arena. @thread the builder. */
+char *plan_text(struct plan *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/** Add a reason to a step. @thread the builder. */
+void plan_add_why(struct plan *p, struct plan_step *s, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+/** Add a warning; `place` is borrowed and may be NULL. @thread builder. */
+void plan_add_warning(struct plan *p, const char *place, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+/** Fail with ERR_JOBFILE "place: kind: text". @thread the builder. */
+int plan_refuse(struct plan_build *b, const char *place, const char *kind,
+                const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+/**
+ * Partitions of a source that are known at load; 0 = unknown (Kafka).
+ *
+ * For files this looks at the file system, so that the answer is that of
+ * now; a path that matches nothing counts as one.
+ * @thread any.
+ */
+uint32_t plan_partitions(const struct opt *step);
+
+/** Whether the source ends by itself, by its options. @thread any. */
+bool plan_source_is_bounded(const struct opt *step, bool bounded_flag);
+
+/** First unmergeable aggregate, or NULL; ret_why gets the reason. */
+const struct opt *plan_unmergeable(struct plan *p, const struct opt *step,
+                                   const char **ret_why);
+
+/** Graph checks on the nodes; fills event_time, updating, windowed. */
+MUST_USE int plan_check_graph(struct plan_build *b);
+/** Checks that need steps, edges and parallelism. */
+MUST_USE int plan_check_placed(struct plan_build *b);
+/** Collect the warnings. */
+void plan_check_warn(struct plan_build *b);
+
+/** Nodes to steps and edges. @return 0 or ERR_JOBFILE, ERR_CONFIG. */
+MUST_USE int plan_rewrite(struct plan_build *b);
+
+/** Chains, slot sharing groups, slots. @return 0 or ERR_CONFIG. */
+MUST_USE int plan_chain(struct plan_build *b);
+
+#endif
