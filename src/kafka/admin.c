@@ -1,0 +1,241 @@
+#include "kafka/admin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "kafka/props.h"
+
+enum {
+    ASK_MS = 500,     /* one metadata request */
+    UNKNOWN_MS = 400, /* a topic made a moment ago is not known at once */
+    NEAR_MAX = 200
+};
+
+#define DEFAULT_MESSAGE_BYTES 1048588
+#define DEFAULT_TS_AFTER_MS 3600000
+
+static void
+pause_ms(long ms)
+{
+    struct timespec t = {.tv_nsec = ms * 1000000L};
+
+    (void)nanosleep(&t, NULL);
+}
+
+/* Ask for one topic. */
+static rd_kafka_resp_err_t
+ask(struct client *c, const char *topic, int timeout_ms, int32_t *ret)
+{
+    const struct rd_kafka_metadata *md = NULL;
+    rd_kafka_topic_t *rkt = rd_kafka_topic_new(c->rk, topic, NULL);
+    rd_kafka_resp_err_t err;
+    int i;
+
+    if (rkt == NULL)
+        return rd_kafka_last_error();
+    err = rd_kafka_metadata(c->rk, 0, rkt, &md, timeout_ms);
+    rd_kafka_topic_destroy(rkt);
+    if (err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return err;
+    err = RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    for (i = 0; i < md->topic_cnt; i++) {
+        if (strcmp(md->topics[i].topic, topic) != 0)
+            continue;
+        err = md->topics[i].err;
+        *ret = md->topics[i].partition_cnt;
+    }
+    rd_kafka_metadata_destroy(md);
+    return err;
+}
+
+static bool
+is_unknown(rd_kafka_resp_err_t err)
+{
+    return err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+           err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+           err == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION;
+}
+
+/* Name the existing topic that is nearest to `topic`, if one is near. */
+static void
+hint_near(struct client *c, const char *topic, struct err *e)
+{
+    const struct rd_kafka_metadata *md;
+    unsigned best = (unsigned)(strlen(topic) / 3 + 1);
+    char near[NEAR_MAX] = "";
+    int i;
+
+    if (rd_kafka_metadata(c->rk, 1, NULL, &md, ASK_MS * 4) == 0) {
+        for (i = 0; i < md->topic_cnt; i++) {
+            const char *name = md->topics[i].topic;
+            unsigned d = props_distance(topic, name, best);
+
+            if (d >= best)
+                continue;
+            best = d;
+            (void)snprintf(near, sizeof near, "did you mean \"%s\"? ", name);
+        }
+        rd_kafka_metadata_destroy(md);
+    }
+    err_hint(e,
+             "%sa topic is made with kafka-topics.sh --create "
+             "--bootstrap-server %.80s --topic %.80s --partitions N",
+             near, c->servers, topic);
+}
+
+static int
+topic_error(struct client *c, const char *topic, rd_kafka_resp_err_t err,
+            struct err *e)
+{
+    if (is_unknown(err)) {
+        (void)err_set(e, ERR_CONFIG, "%s: topic \"%s\" does not exist at %s",
+                      c->name, topic, c->servers);
+        hint_near(c, topic, e);
+    } else if (err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED) {
+        (void)err_set(e, ERR_CONFIG, "%s: no right to %s topic \"%s\" (%s)",
+                      c->name, c->kind == CLIENT_CONSUMER ? "read" : "write",
+                      topic, rd_kafka_err2name(err));
+        err_hint(e, "an ACL must allow DESCRIBE and %s on it",
+                 c->kind == CLIENT_CONSUMER ? "READ" : "WRITE");
+    } else {
+        (void)err_set(e, ERR_CONFIG, "%s: topic \"%s\": %s", c->name, topic,
+                      rd_kafka_err2str(err));
+    }
+    err_where(e, "%s", c->place);
+    return ERR_CONFIG;
+}
+
+/* Whether waiting helps: the broker is away, or has no leader yet. */
+static bool
+may_pass(rd_kafka_resp_err_t err)
+{
+    switch (err) {
+    case RD_KAFKA_RESP_ERR__TRANSPORT:
+    case RD_KAFKA_RESP_ERR__TIMED_OUT:
+    case RD_KAFKA_RESP_ERR__RESOLVE:
+    case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
+    case RD_KAFKA_RESP_ERR__WAIT_COORD:
+    case RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE:
+    case RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION:
+    case RD_KAFKA_RESP_ERR_BROKER_NOT_AVAILABLE:
+    case RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION:
+    case RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+int
+admin_find_topic(struct client *c, const char *topic, int32_t *ret_partitions,
+                 struct err *e)
+{
+    int64_t deadline = clock_mono_ms() + c->connect_ms;
+    int64_t unknown_since = 0;
+
+    for (;;) {
+        int64_t left = deadline - clock_mono_ms();
+        int32_t count = 0;
+        rd_kafka_resp_err_t err;
+        int r;
+
+        if (left < 1)
+            left = 1;
+        err = ask(c, topic, (int)(left < ASK_MS ? left : ASK_MS), &count);
+        if (err == RD_KAFKA_RESP_ERR_NO_ERROR && count > 0) {
+            *ret_partitions = count;
+            return 0;
+        }
+        if (is_unknown(err)) {
+            if (unknown_since == 0)
+                unknown_since = clock_mono_ms();
+            if (clock_mono_ms() - unknown_since >= UNKNOWN_MS)
+                return topic_error(c, topic, err, e);
+        } else if (err != RD_KAFKA_RESP_ERR_NO_ERROR && !may_pass(err)) {
+            return topic_error(c, topic, err, e);
+        }
+        r = client_retry(c, deadline, e);
+        if (r != 0)
+            return r;
+        pause_ms(20);
+    }
+}
+
+int32_t
+admin_count_partitions(struct client *c, const char *topic, int timeout_ms)
+{
+    int32_t count = 0;
+    rd_kafka_resp_err_t err = ask(c, topic, timeout_ms, &count);
+
+    if (err == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return count;
+    return is_unknown(err) ? ADMIN_UNKNOWN : ADMIN_AWAY;
+}
+
+static void
+read_entry(const rd_kafka_ConfigEntry_t *entry, struct admin_limits *ret)
+{
+    const char *name = rd_kafka_ConfigEntry_name(entry);
+    const char *value = rd_kafka_ConfigEntry_value(entry);
+    int64_t n;
+
+    if (value == NULL || (n = strtoll(value, NULL, 10)) <= 0)
+        return;
+    if (strcmp(name, "max.message.bytes") == 0)
+        ret->max_message_bytes = n;
+    else if (strcmp(name, "message.timestamp.after.max.ms") == 0)
+        ret->ts_after_ms = n;
+}
+
+static void
+read_limits(rd_kafka_event_t *ev, struct admin_limits *ret)
+{
+    const rd_kafka_DescribeConfigs_result_t *result =
+        rd_kafka_event_DescribeConfigs_result(ev);
+    const rd_kafka_ConfigResource_t **list;
+    const rd_kafka_ConfigEntry_t **entries;
+    size_t count, n, i;
+
+    if (result == NULL || rd_kafka_event_error(ev) != 0) {
+        log_line(LOG_DEBUG, "kafka: topic settings cannot be read: %s",
+                 rd_kafka_event_error_string(ev));
+        return;
+    }
+    list = rd_kafka_DescribeConfigs_result_resources(result, &count);
+    if (count == 0 || rd_kafka_ConfigResource_error(list[0]) != 0)
+        return;
+    entries = rd_kafka_ConfigResource_configs(list[0], &n);
+    for (i = 0; i < n; i++)
+        read_entry(entries[i], ret);
+}
+
+void
+admin_limits(struct client *c, const char *topic, int timeout_ms,
+             struct admin_limits *ret)
+{
+    rd_kafka_ConfigResource_t *res =
+        rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic);
+    rd_kafka_queue_t *q = rd_kafka_queue_new(c->rk);
+    rd_kafka_AdminOptions_t *o =
+        rd_kafka_AdminOptions_new(c->rk, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
+    char text[200];
+    rd_kafka_event_t *ev;
+
+    ret->max_message_bytes = DEFAULT_MESSAGE_BYTES;
+    ret->ts_after_ms = DEFAULT_TS_AFTER_MS;
+    (void)rd_kafka_AdminOptions_set_request_timeout(o, timeout_ms, text,
+                                                    sizeof text);
+    rd_kafka_DescribeConfigs(c->rk, &res, 1, o, q);
+    ev = rd_kafka_queue_poll(q, timeout_ms);
+    if (ev != NULL) {
+        read_limits(ev, ret);
+        rd_kafka_event_destroy(ev);
+    }
+    rd_kafka_AdminOptions_destroy(o);
+    rd_kafka_queue_destroy(q);
+    rd_kafka_ConfigResource_destroy(res);
+}

@@ -1,0 +1,50 @@
+/*
+ * Questions to the broker: topics, partition counts, topic settings.
+ *
+ * Used by source.c, sink.c and preflight.c on the coordinator thread. Each
+ * call waits for the answer, at most as long as it says.
+ */
+#ifndef KAFKA_ADMIN_H
+#define KAFKA_ADMIN_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "kafka/client.h"
+
+enum {
+    ADMIN_AWAY = -1,   /* no answer in time */
+    ADMIN_UNKNOWN = -2 /* the topic does not exist */
+};
+
+/* Settings of a topic that bound what may be written to it. */
+struct admin_limits {
+    int64_t max_message_bytes; /* of a batch, after compression */
+    int64_t ts_after_ms;       /* how far ahead of now a timestamp may be */
+};
+
+/**
+ * Find a topic, waiting for the broker as long as the connect timeout.
+ *
+ * @param ret_partitions set on success, > 0.
+ * @return 0, ERR_UNAVAILABLE, ERR_CONFIG (missing, not allowed, login).
+ * @thread coord.
+ */
+MUST_USE int admin_find_topic(struct client *c, const char *topic,
+                              int32_t *ret_partitions, struct err *e);
+
+/**
+ * Partitions of a topic now.
+ * @return their number, ADMIN_AWAY or ADMIN_UNKNOWN. @thread coord.
+ */
+int32_t admin_count_partitions(struct client *c, const char *topic,
+                               int timeout_ms);
+
+/**
+ * Read the limits of a topic; Kafka's defaults where it cannot be asked.
+ * @thread coord; waits up to `timeout_ms`.
+ */
+void admin_limits(struct client *c, const char *topic, int timeout_ms,
+                  struct admin_limits *ret);
+
+#endif
