@@ -95,10 +95,13 @@ io_error(const struct sink *s, const char *what, const char *name, int why,
 static int
 make_dir(const char *path, struct err *e)
 {
-    char *copy = mem_strdup(path), *at;
+    char *copy, *at;
     struct stat st;
     int r = 0;
 
+    if (*path == '\0')
+        return err_set(e, ERR_IO, "the path of the directory is empty");
+    copy = mem_strdup(path);
     for (at = copy + 1; r == 0; at++) {
         char c = *at;
 
@@ -381,7 +384,8 @@ write_record(struct sink_task *t, const struct rec *r, const char *key,
         assert(from == 0);
         buf_init(&t->text);
         got = open_part(t, e);
-        buf_add(&t->text, first.data, len);
+        if (got == 0)
+            buf_add(&t->text, first.data, len);
         buf_fini(&first);
         if (got < 0)
             return got;
