@@ -8,7 +8,7 @@ cd "${1:?usage: embed-lua.sh DIR}"
 
 # "module file" per line
 list() {
-    find . -type f -name '*.lua' | while read -r f; do
+    find . -type f -name '*.lua' ! -path './types/*' | while read -r f; do
         head -n 1 "$f" | grep -q -e '^---@meta' && continue
         mod=${f#./}
         mod=${mod%.lua}

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""The command line from outside: streams, exit codes, the examples of jobs/.
+
+usage: cli_test.py [--bin PATH]
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import oracle
+import run_cases
+
+TOP = os.path.join(run_cases.HERE, "..", "..")
+JOB = """local s = require "streamlua"
+local job = s.job "t"
+job:source("in", s.stdin()):sink("out", s.stdout())
+return job
+"""
+BINARY = None
+
+
+def call(*args, stdin=b"", env=None):
+    p = subprocess.run([BINARY, *args], input=stdin, capture_output=True,
+                       timeout=run_cases.TIMEOUT_S, cwd=TOP,
+                       env=run_cases.clean_env(env or {}))
+    return p.returncode, p.stdout.decode(), p.stderr.decode()
+
+
+def refused(args, *words):
+    rc, out, err = call(*args)
+    assert (rc, out) == (64, ""), (rc, out, err)
+    lines = err.rstrip("\n").split("\n")
+    assert len(lines) == 2 and lines[1].startswith("try: streamlua help"), err
+    for word in words:
+        assert word in lines[0], (word, err)
+
+
+def version_names_itself_first():
+    rc, out, _ = call("version")
+    assert rc == 0 and out.split("\n")[0] == "streamlua 0.1.0", out
+    for name in ("compiler", "lua", "librdkafka", "jemalloc"):
+        assert re.search(r"^  %s +\S" % name, out, re.M), out
+    rc, out, _ = call("version", "--json")
+    assert rc == 0 and json.loads(out)["version"] == "0.1.0", out
+
+
+def wrong_calls_are_one_line_and_a_hint():
+    refused([], "verb")
+    refused(["rum"], "did you mean run?")
+    refused(["run", "--slot", "1", "x.lua"], "did you mean --slots?")
+    refused(["run"], "FILE")
+    refused(["run", "x.lua", "--slots", "many"], "--slots", "many")
+    refused(["savepoint", "x"], "is not available in this version")
+    refused(["run", "--watch", "x.lua"], "is not available in this version")
+    refused(["help", "chek"], "did you mean check?")
+
+
+def a_file_that_cannot_be_read_is_65():
+    for verb in ("run", "check", "explain"):
+        rc, out, err = call(verb, "no/such.lua")
+        assert (rc, out) == (65, "") and "no/such.lua" in err, (rc, err)
+
+
+def every_verb_and_flag_has_help():
+    rc, overview, _ = call("help")
+    assert rc == 0
+    for verb in ("run", "check", "explain", "version", "help"):
+        assert re.search(r"^  %s\b" % verb, overview, re.M), overview
+        rc, out, _ = call("help", verb)
+        assert rc == 0 and out.startswith("usage: streamlua " + verb), out
+        assert call(verb, "--help")[1] == out
+    for topic in ("exit-codes", "environment", "signals", "units"):
+        rc, out, _ = call("help", topic)
+        assert rc == 0 and len(out) > 40, out
+
+
+def the_manual_page_names_every_flag():
+    with open(os.path.join(TOP, "doc", "streamlua.1")) as f:
+        page = f.read().replace("\\-", "-")
+    for verb in ("run", "check", "explain", "version"):
+        _, out, _ = call("help", verb)
+        for flag in re.findall(r"^  (?:-\w, )?(--?[\w-]+)", out, re.M):
+            assert flag in page, "doc/streamlua.1 lacks " + flag
+
+
+def a_job_from_stdin_cannot_read_stdin():
+    for verb in ("check", "explain", "run"):
+        rc, out, err = call(verb, "-", stdin=JOB.encode())
+        assert (rc, out) == (64, "") and "s.stdin" in err, (rc, out, err)
+
+
+def check_says_ok_on_stdout_and_warns_on_stderr():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "job.lua")
+        with open(path, "w") as f:
+            f.write(JOB)
+        rc, out, err = call("check", path)
+        assert (rc, out) == (0, path + ": ok\n"), (rc, out, err)
+        for line in err.splitlines():
+            assert line.startswith(path + ":") or "job.lua:" in line, err
+        with open(path, "w") as f:
+            f.write(JOB.replace("s.stdin()", "s.stdim()"))
+        rc, out, err = call("check", path)
+        assert (rc, out) == (65, ""), (rc, out, err)
+        assert re.search(r"job\.lua:3: ", err) and "stdin" in err, err
+        assert not err.startswith("error: "), err
+
+
+def the_environment_gives_flags():
+    rc, _, err = call("run", "x.lua", env={"STREAMLUA_SLOTS": "many"})
+    assert rc == 64 and "STREAMLUA_SLOTS" in err, err
+
+
+def explain_has_three_forms():
+    job = "jobs/tenant_metrics.lua"
+    rc, out, err = call("explain", job, "--parallelism", "2")
+    assert rc == 0 and out.startswith("job tenant-metrics (" + job), (out, err)
+    assert "why: TWO_PHASE by AUTO: all 5 aggregates merge" in out, out
+    rc, out, _ = call("explain", "--json", job)
+    assert rc == 0 and json.loads(out)["job"] == "tenant-metrics", out
+    rc, out, _ = call("explain", "--dot", job)
+    assert rc == 0 and out.startswith("digraph"), out
+    refused(["explain", "--dot", "--json", job], "--json")
+
+
+def tenant_metrics_runs_as_it_stands():
+    count, seed, start = 100000, 7, 1767225600000
+    tenants = ["acme", "acme", "acme", "bolt", "crab"]
+    records = []
+    for i in range(count):
+        # fields in byte order: dimensions metric_name tenant_id ts user value
+        h = i // 2 % 4
+        fields = {
+            "dimensions": {"dc": "ber" if h < 2 else "par",
+                           "host": "h%d" % (h + 1)},
+            "metric_name": ("cpu", "mem")[i % 2],
+            "tenant_id": tenants[oracle.draw(seed, i, 2) % 5],
+            "user": 1 + oracle.draw(seed, i, 4) % 200,
+            "value": 1 + oracle.draw(seed, i, 5) % 100}
+        records.append(oracle.Record(fields, start + i, 0, i, "events"))
+    rows, _, _ = oracle.window_job(
+        [records], ["tenant_id", "metric_name", "dimensions"],
+        [("mean", lambda r: oracle.agg_avg(r, "value")),
+         ("n", oracle.agg_count),
+         ("p99", lambda r: None),
+         ("total", lambda r: oracle.agg_sum(r, "value")),
+         ("users", lambda r: oracle.agg_count_distinct(r, "user"))],
+        60000, 60000, 5000)
+    rc, out, err = call("run", "jobs/tenant_metrics.lua")
+    assert rc == 0, err
+    got = oracle.read_rows(out.encode())
+    assert len(got) == len(rows) and 10 <= len(rows) < 100, len(got)
+
+    def order(row):
+        return oracle.text([row["window_start"], row["tenant_id"],
+                            row["metric_name"], row["dimensions"]])
+    for g, w in zip(sorted(got, key=order), sorted(rows, key=order)):
+        assert 90 <= g["p99"] <= 100, g
+        w["p99"] = g["p99"]  # approximate above 64 values
+        assert oracle.text(g) == oracle.text(w), (g, w)
+
+
+def wordcount_counts_words():
+    rc, out, err = call("run", "jobs/wordcount.lua",
+                        stdin=b"To be or not to be\nBe\n")
+    assert rc == 0, err
+    assert sorted(out.split("\n")) == sorted(
+        ["", '{"word":"be","n":3}', '{"word":"not","n":1}',
+         '{"word":"or","n":1}', '{"word":"to","n":2}']), out
+
+
+def hotkey_combines_before_the_exchange():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "summary.json")
+        rc, out, err = call("run", "jobs/hotkey.lua", "--summary", path)
+        assert rc == 0 and len(out.splitlines()) == 4, (out, err)
+        with open(path) as f:
+            local = json.load(f)["steps"]["aggregate-1"]["local"]
+        assert local["reduction"] > 10, local
+
+
+TESTS = [
+    version_names_itself_first,
+    wrong_calls_are_one_line_and_a_hint,
+    a_file_that_cannot_be_read_is_65,
+    every_verb_and_flag_has_help,
+    the_manual_page_names_every_flag,
+    a_job_from_stdin_cannot_read_stdin,
+    check_says_ok_on_stdout_and_warns_on_stderr,
+    the_environment_gives_flags,
+    explain_has_three_forms,
+    tenant_metrics_runs_as_it_stands,
+    wordcount_counts_words,
+    hotkey_combines_before_the_exchange,
+]
+
+
+def main():
+    global BINARY
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    ap.add_argument("--bin", default=os.environ.get("STREAMLUA", "streamlua"))
+    ap.add_argument("names", nargs="*")
+    args = ap.parse_args()
+    BINARY = os.path.abspath(args.bin)
+    tests = [t for t in TESTS if not args.names or t.__name__ in args.names]
+    failed = 0
+    for test in tests:
+        try:
+            test()
+            print("ok", test.__name__, flush=True)
+        except Exception:  # each test reports, the others go on
+            failed += 1
+            print("not ok", test.__name__)
+            traceback.print_exc(file=sys.stdout)
+    print("%d passed, %d failed, 0 skipped" % (len(tests) - failed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
