@@ -1,5 +1,5 @@
 #!/bin/sh
-# Print a C file that holds the Lua modules under DIR as byte arrays.
+# Print a C file that holds the Lua modules under DIR as strings.
 #   embed-lua.sh DIR        DIR/streamlua.lua and DIR/streamlua/**.lua
 # The table it fills is declared in src/script/embed.h, sorted by module name.
 # Files of LuaCATS types (---@meta first) are for editors only and stay out.
@@ -23,16 +23,17 @@ n=0
 list | while read -r mod f; do
     echo
     echo "/* $mod */"
-    echo "static const char text_$n[] = {"
-    od -An -v -tu1 "$f" | sed 's/^ *//; s/  */, /g; s/$/,/'
-    echo '0};'
+    echo "static const unsigned char text_$n[] ="
+    LC_ALL=C sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/?/\\?/g' \
+        -e 's/^/    "/' -e 's/$/\\n"/' "$f"
+    echo '    "";'
     n=$((n + 1))
 done
 echo
 echo 'const struct script_lua_file script_lua_files[] = {'
 n=0
 list | while read -r mod f; do
-    echo "    {\"$mod\", text_$n, sizeof text_$n - 1},"
+    echo "    {\"$mod\", (const char *)text_$n, sizeof text_$n - 1},"
     n=$((n + 1))
 done
 echo '    {0, 0, 0},'
