@@ -34,10 +34,29 @@
  *   as ("float"), overflow ("error" "float" "string"), q (number or list),
  *   q_text (decimal texts), error, what = [names], what_list (bool) }.
  *   custom: fn = "custom", label, init, add, merge, result (functions; merge
- *   may be absent), samples (bool), law = { ok, text } once tested.
- * sink: connector ("kafka" "file" "stdout" "blackhole" "lua"), conn = {...},
- *   with conn.key = { kind = "default" | "none" | "field" | "fields" |
- *   "func", field, cols = [{name, field|func}], func } where the sink has one.
+ *   may be absent), samples (a number in the list of functions, absent =
+ *   none), law = { ok, text } once tested.
+ * sink: connector ("kafka" "file" "stdout" "blackhole" "lua"), conn = {...}.
+ *
+ * conn, all with a format: format ("json" "text" "raw" "csv"), and as given
+ *   fields = [{ name, type }], header, delimiter; sources validate, bigint;
+ *   sinks nan, invalid_utf8; kafka, file and stdout sinks key = { kind =
+ *   "default" | "none" | "field" | "fields" | "func", field,
+ *   cols = [{ name, field | func }], func }; file and stdout sinks envelope.
+ * kafka source: topic (string or list), start (name, or { timestamp } or
+ *   { offsets = { ["0"] = 42 | "earliest" | "latest" } }), stop (absent, or
+ *   "latest" or a map as start), isolation, key_format, tombstones,
+ *   discovery_ms, properties = {} (all strings), bootstrap_servers, group.
+ * kafka sink: topic, delivery, properties, headers = { name = string | func },
+ *   partition (func), bootstrap_servers.
+ * file source: path. file sink: path, roll = { size, interval_ms }.
+ * generator: count (absent = unbounded), rate, partitions, seed,
+ *   fields = [{ name, gen = { kind, ... } }] in byte order of names; gen:
+ *   "sequence" from step, "time" start step (ms), "cycle" "choice" values,
+ *   "int" "float" a b, "zipf" n exponent, "hex" len, "const" value,
+ *   "func" func.
+ * lua source: open, read, close (functions), partitions, poll_ms.
+ * lua sink: open, write, flush, close (functions).
  */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H

@@ -2,8 +2,8 @@
  * Inside of script/: the layout of a loaded job. Only script/ includes it.
  *
  * Two halves: load.c, host.c, require.c, sandbox.c, pairs.c, watch.c,
- * errors.c, tree.c make the state and the tree; record.c, view.c, call.c, agg.c, law.c, connector.c, helpers.c
- * run user code. The Lua state finds its script through lua_getextraspace().
+ * errors.c, tree.c make the state and the tree; record.c, view.c, call.c,
+ * agg.c, law.c, connector.c, helpers.c run user code. The Lua state finds its script through lua_getextraspace().
  */
 #ifndef SCRIPT_SCRIPT_IMPL_H
 #define SCRIPT_SCRIPT_IMPL_H
@@ -26,7 +26,8 @@ struct script {
     struct opt *job;          /* normalised tree */
     char *fingerprint;
     int funcs_ref;            /* registry ref: list of functions by number */
-    size_t memory, memory_max; /* bytes in use, cap of the allocator */
+    _Atomic size_t memory;    /* bytes in use; written by the owner only */
+    size_t memory_max;        /* cap of the allocator */
     int64_t call_timeout_ns, load_timeout_ns;
     /* Counted up when a call into user code begins and when it ends, so it is
      * odd while user code runs; written by the owner only (call.c). */
@@ -44,6 +45,8 @@ struct script {
     lua_State *running;       /* L, or the coroutine that runs now */
     _Atomic uintptr_t thread; /* pthread_t of the running call */
     int64_t load_began;       /* monotonic ns, 0 = not loading */
+    bool load_over;           /* load_timeout has passed */
+    const void *globals;      /* identity of the table jobs see as _G */
     char chunk[64];           /* chunk name of the job file, no '@' */
     char dir[256];            /* folder of the job file with '/', or "" */
     char where[ERR_WHERE_MAX]; /* place of the error, by script_msgh() */
@@ -74,21 +77,73 @@ void calls_close(struct script *s);
 /* Who writes what: script_filter() to script_call_index(), script_agg*(),
  * script_test_laws(), script_watch(), script_call_began() and the connector
  * types are in the running half; script_interrupt(), script_set_step(),
- * script_memory(), script_call_timeout_ns() and all else in load.c. A custom
+ * script_memory(), script_call_timeout_ns() and all else in load.c and watch.c. A custom
  * aggregate's `samples` is OPT_FUNC: funcs_ref[n] holds the list of records.
  * The running half keeps a few slots at the bottom of L's stack from the
  * first call on: load.c leaves the stack as it found it. */
 
-/* watch.c: around every call into user code (script_enter, lua_pcall with
- * script_msgh, script_leave): they note the time for the watchdog, the thread
- * that can be interrupted, and take a late interrupt back. */
-void script_enter(struct script *s);
-void script_leave(struct script *s);
+/* The script whose user code this thread runs or ran last. */
+extern _Thread_local struct script *script_current;
+
+/* watch.c: make this thread the one that script_interrupt() signals. */
+void script_switch(struct script *s);
+
+/* Around every call into user code: script_enter, lua_pcall with script_msgh,
+ * script_leave. They alone count call_seq; a late interrupt is void since
+ * the number has changed. */
+static inline void
+script_enter(struct script *s)
+{
+    uint32_t seq;
+
+    if (script_current != s)
+        script_switch(s);
+    s->nil_field = NULL;
+    seq = atomic_load_explicit(&s->call_seq, memory_order_relaxed);
+    atomic_store_explicit(&s->call_seq, seq + 1, memory_order_relaxed);
+}
+
+static inline void
+script_leave(struct script *s)
+{
+    uint32_t seq;
+
+    seq = atomic_load_explicit(&s->call_seq, memory_order_relaxed);
+    atomic_store_explicit(&s->call_seq, seq + 1, memory_order_relaxed);
+}
 
 /* errors.c: turn the Lua error on top of the stack (popped) into `e`: cause
  * user_error, where = file:line, msg, trace, hint. @return ERR_RECORD. */
 int script_take_error(struct script *s, struct err *e);
 /* errors.c: message handler for lua_pcall that adds the traceback. */
 int script_msgh(lua_State *L);
+/* errors.c: the same for an error while loading. @return ERR_JOBFILE, or
+ * ERR_USAGE for parameters. */
+int script_take_load_error(struct script *s, struct err *e);
+/* errors.c: find the user's frame above the engine's Lua files. `ar` gets
+ * source and line. @return false if there is none. */
+bool script_user_frame(lua_State *L, lua_Debug *ar);
+/* errors.c: write "job.lua:12" of a frame to `out`. */
+void script_place(const struct script *s, const lua_Debug *ar, char *out,
+                  size_t size);
+
+/* sandbox.c: open the libraries that jobs may use (API.md 13). */
+void script_sandbox_lj(struct script *s);
+/* pairs.c: pairs() in an order that is the same in every state. */
+int script_pairs_lj(lua_State *L);
+/* watch.c: pcall, xpcall and coroutine functions that an interrupt passes
+ * through; the hook that bounds loading. */
+void script_watch_open_lj(struct script *s);
+void script_watch_load(struct script *s, bool on);
+/* require.c: the searchers of require, and the engine's own modules. */
+void script_require_open_lj(struct script *s);
+/* host.c: push the table that lua/streamlua gets as its second argument. */
+void script_host_lj(struct script *s);
+/* tree.c: the table at the top of the stack as a tree; functions are
+ * numbered and kept in funcs_ref. Raises on what has no place in a tree. */
+struct opt *script_tree_lj(struct script *s);
+
+/* Chunk names of the engine's Lua files begin so. */
+#define SCRIPT_LIB_MARK "=streamlua."
 
 #endif

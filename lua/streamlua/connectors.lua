@@ -1,0 +1,241 @@
+-- Connector specs: s.kafka, s.file, ...; checked where they are used.
+local check = require "streamlua.check"
+local gen = require "streamlua.gen"
+local fail, expected = check.fail, check.expected
+
+local M = {}
+
+local function spec(kind, needs_table)
+  return function(o)
+    local place = check.where()
+    if type(o) == "string" then
+      expected(place, kind, "options", ('a table such as { %s = "%s" }'):format(kind == "kafka" and "topic" or "path", o), o)
+    end
+    if o ~= nil and (type(o) ~= "table" or check.kind(o)) or o == nil and needs_table then
+      expected(place, kind, "options", "a table", o)
+    end
+    return check.new("connector", { kind = kind, opts = o or {}, place = place })
+  end
+end
+
+M.kafka, M.file, M.generator = spec("kafka", true), spec("file", true), spec("generator", true)
+M.stdin, M.stdout, M.blackhole = spec "stdin", spec "stdout", spec "blackhole"
+M.source, M.sink = spec("source", true), spec("sink", true)
+
+-- Formats ---------------------------------------------------------------
+
+local csv_types = { int = true, float = true, string = true, bool = true }
+
+local function csv_fields(place, kind, list)
+  local out, seen = check.list(), {}
+  if type(list) ~= "table" or #list == 0 then
+    expected(place, kind, 'option "fields"', 'a list such as { "id:int", "name" }', list)
+  end
+  for i = 1, #list do
+    local f = list[i]
+    if type(f) ~= "string" then expected(place, kind, ("fields[%d]"):format(i), '"name" or "name:type"', f) end
+    local name, t = f:match "^(.*):([^:]*)$"
+    if not name then name, t = f, "string" end
+    if not csv_types[t] then
+      fail(place, kind, 'fields[%d]: unknown type "%s"%s allowed: string, int, float, bool', i, t,
+        check.names.hint(t, { "string", "int", "float", "bool" }, ";"))
+    end
+    if name == "" or seen[name] then fail(place, kind, 'fields[%d]: the name "%s" is %s', i, name, name == "" and "empty" or "used twice") end
+    seen[name] = true
+    out[i] = { name = name, type = t }
+  end
+  return out
+end
+
+local function format(place, kind, conn, role)
+  conn.format = conn.format or "json"
+  if conn.format ~= "csv" then
+    for _, o in ipairs { "fields", "header", "delimiter" } do
+      if conn[o] ~= nil then fail(place, kind, 'option "%s" belongs to format = "csv", here it is "%s"', o, conn.format) end
+    end
+    return
+  end
+  if conn.fields ~= nil then
+    conn.fields = csv_fields(place, kind, conn.fields)
+    if role == "source" and conn.header then fail(place, kind, "csv: give fields or header = true, not both") end
+  elseif role == "sink" then
+    fail(place, kind, 'missing required option "fields" (format = "csv")')
+  elseif not conn.header then
+    fail(place, kind, "csv needs fields = { \"id:int\", … } or header = true")
+  end
+end
+
+-- Kafka -----------------------------------------------------------------
+
+-- Properties that the engine owns or that only the Java client knows; the
+-- client side (src/kafka) knows more of them and checks all at the start.
+local refused = {
+  ["group.id"] = 'option "group"', ["enable.auto.commit"] = "nothing: positions are the engine's",
+  ["auto.offset.reset"] = 'option "start"', ["isolation.level"] = 'option "isolation"',
+  ["transactional.id"] = 'option "transactional_id_prefix"',
+  partitioner = 'option "partition"; the default is murmur2, as in Java',
+  ["partitioner.class"] = 'option "partition"', ["key.serializer"] = 'option "key"',
+  ["value.serializer"] = 'option "format"', ["key.deserializer"] = 'option "key_format"',
+  ["value.deserializer"] = 'option "format"', ["max.poll.records"] = "nothing: the engine sizes its batches",
+  ["buffer.memory"] = '"queue.buffering.max.kbytes"', ["fetch.max.wait.ms"] = '"fetch.wait.max.ms"',
+  ["max.request.size"] = '"message.max.bytes"', ["sasl.jaas.config"] = '"sasl.username" and "sasl.password"',
+  ["ssl.truststore.location"] = '"ssl.ca.location"', ["ssl.truststore.password"] = '"ssl.ca.location" with PEM files',
+}
+
+function M.properties(place, kind, t)
+  local out = check.properties(place, kind, t)
+  for _, name in ipairs(check.names.sorted(out)) do
+    if refused[name] then fail(place, kind, 'properties: "%s" cannot be set; use %s', name, refused[name]) end
+  end
+  return out
+end
+
+local starts = { "earliest", "latest", "committed", "committed-or-earliest", "committed-or-latest" }
+
+local function position(place, option, v, words)
+  if type(v) == "string" then
+    for _, w in ipairs(words) do
+      if v == w then return v end
+    end
+    fail(place, "kafka", 'option "%s": unknown value "%s"%s allowed: "%s", { timestamp = ms }, { offsets = {…} }',
+      option, v, check.names.hint(v, words, ";"), table.concat(words, '", "'))
+  end
+  local k = type(v) == "table" and next(v)
+  if not k or next(v, k) or k ~= "timestamp" and k ~= "offsets" then
+    expected(place, "kafka", ('option "%s"'):format(option),
+      '"' .. table.concat(words, '", "') .. '", { timestamp = ms } or { offsets = {…} }', v)
+  end
+  if k == "timestamp" then return { timestamp = check.arg(place, "kafka", option .. ".timestamp", "int", v[k]) } end
+  if type(v[k]) ~= "table" then expected(place, "kafka", option .. ".offsets", "a table { [partition] = offset }", v[k]) end
+  local out = check.map()
+  for p, o in pairs(v[k]) do
+    check.arg(place, "kafka", option .. ".offsets: partition", "int(0,1000000)", p)
+    if o ~= "earliest" and o ~= "latest" then
+      if type(o) == "string" then
+        expected(place, "kafka", ("%s.offsets[%d]"):format(option, p), 'an offset, "earliest" or "latest"', o)
+      end
+      o = check.arg(place, "kafka", ("%s.offsets[%d]"):format(option, p), "int(0)", o)
+    end
+    out[tostring(math.tointeger(p))] = o
+  end
+  return { offsets = out }
+end
+
+local function topic(place, v, later)
+  if type(v) == "function" and later then check.later(place, "kafka: a topic function is") end
+  if type(v) ~= "string" then expected(place, "kafka", 'option "topic"', later and "a string" or "a string or a list of strings", v) end
+  if v:sub(1, 1) == "^" then check.later(place, "kafka: a topic pattern is") end
+  if v == "" or v == "." or v == ".." or #v > 249 or v:find "[^%w._-]" then
+    fail(place, "kafka", 'option "topic": "%s" is no topic name (letters, digits, . _ -, at most 249)', v)
+  end
+  return v
+end
+
+local function kafka_source(place, conn)
+  local t = conn.topic
+  if type(t) == "table" and not check.kind(t) then
+    if #t == 0 then expected(place, "kafka", 'option "topic"', "a list that is not empty", t) end
+    local list = check.list()
+    for i = 1, #t do list[i] = topic(place, t[i]) end
+    conn.topic = list
+  else
+    conn.topic = topic(place, t)
+  end
+  conn.start = position(place, "start", conn.start, starts)
+  if conn.stop ~= nil then conn.stop = position(place, "stop", conn.stop, { "latest" }) end
+  check.defaults(conn, { isolation = "read_committed", key_format = "text", tombstones = "pass", discovery_ms = 300000 })
+end
+
+-- Sinks -----------------------------------------------------------------
+
+local function key(place, kind, v)
+  if v == nil then return { kind = "default" } end
+  if v == false then return { kind = "none" } end
+  if type(v) == "function" then return { kind = "func", func = v } end
+  if type(v) == "string" then return { kind = "field", field = check.ref(place, kind, 'option "key"', v).field } end
+  if type(v) ~= "table" or check.kind(v) then
+    expected(place, kind, 'option "key"', "a field, a list of fields, a function or false", v)
+  end
+  local cols = check.ordered(place, kind, v, function(what, x) return check.ref(place, kind, "key: " .. what, x) end)
+  if #cols == 0 then fail(place, kind, 'option "key": the list is empty; use key = false for none') end
+  return { kind = "fields", cols = cols }
+end
+
+local function kafka_sink(place, conn)
+  conn.topic = topic(place, conn.topic, true)
+  local headers = check.map()
+  for _, name in ipairs(check.names.sorted(conn.headers or {})) do
+    local v = conn.headers[name]
+    if type(name) ~= "string" then fail(place, "kafka", "headers: names are strings, got %s", check.got(name)) end
+    local t = type(v)
+    if t == "number" or t == "boolean" then v, t = tostring(v), "string" end
+    if t ~= "string" and t ~= "function" then
+      expected(place, "kafka", ('headers: "%s"'):format(name), "a string or a function", v)
+    end
+    headers[name] = v
+  end
+  conn.headers = headers
+  conn.delivery = conn.delivery or "at_least_once"
+end
+
+local function roll(place, conn)
+  local r = check.options(place, "file: roll", conn.roll, "roll")
+  conn.roll = check.defaults(r, { size = 128 << 20, interval_ms = 60000 })
+end
+
+-- Which connectors are what ------------------------------------------------
+
+local schemas = {
+  source = { kafka = "kafka_source", file = "file_source", stdin = "stdin_source",
+    generator = "generator_source", source = "lua_source" },
+  sink = { kafka = "kafka_sink", file = "file_sink", stdout = "stdout_sink",
+    blackhole = "blackhole_sink", sink = "lua_sink" },
+}
+
+-- Check the spec of a source or sink step.
+-- Returns connector name, conn, on_error.
+function M.use(step_place, role, name, sp)
+  if check.kind(sp) ~= "connector" then
+    expected(step_place, role, ("second argument of %s"):format(name),
+      role == "source" and "a spec such as s.kafka { … }" or "a spec such as s.stdout()", sp)
+  end
+  local d = check.data(sp)
+  local kind, place = d.kind, d.place
+  local schema = schemas[role][kind]
+  if not schema then
+    fail(step_place, role, "s.%s is no %s; use %s", kind, role,
+      "s." .. table.concat(check.names.sorted(schemas[role]), ", s."))
+  end
+  local conn = check.options(place, kind, d.opts, schema)
+  local on_error = conn.on_error
+  conn.on_error = nil
+  if kind == "generator" then
+    conn.fields = gen.fields(place, conn.fields)
+    check.defaults(conn, { rate = 0, partitions = 1, seed = 1 })
+  elseif kind == "source" then
+    check.defaults(conn, { partitions = 1, poll_ms = 10 })
+  elseif kind ~= "sink" then
+    format(place, kind, conn, role)
+  end
+  if kind == "kafka" then
+    conn.properties = M.properties(place, "kafka", conn.properties)
+    if role == "source" then kafka_source(place, conn) else kafka_sink(place, conn) end
+  elseif kind == "file" then
+    if conn.path == "" then fail(place, "file", 'option "path" is empty') end
+    if role == "sink" then
+      roll(place, conn)
+    elseif conn.path:find "%.gz$" or conn.path:find "%.zst$" then
+      check.later(place, "file: compressed files are")
+    end
+  end
+  if role == "sink" and (kind == "kafka" or kind == "file" or kind == "stdout") then
+    if kind ~= "kafka" and conn.key ~= nil and not conn.envelope then
+      fail(place, kind, 'option "key" needs envelope = true')
+    end
+    conn.key = key(place, kind, conn.key)
+  end
+  if kind == "source" or kind == "sink" then kind = "lua" end
+  return kind, conn, on_error
+end
+
+return M

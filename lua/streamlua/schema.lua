@@ -1,0 +1,110 @@
+-- The option tables, as data. One word an option, in the order in which
+-- messages list them:
+--   name:type    optional    name:type!   required
+--   name@stage   known, but of a later stage: refused by name
+--   +schema      the options of another schema
+-- Types are in types.lua; enum(a,b;c): c is a value of a later stage.
+-- tests/lua/types_test.lua holds lua/types/streamlua.lua in step with this.
+local text = {
+  -- the job
+  job = [[parallelism:int(1,32768) max_parallelism:int(1,32768)
+    slots:int(1,65536) checkpoint:any mini_batch:table
+    agg_phase_strategy:enum(AUTO,ONE_PHASE,TWO_PHASE) state:table memory@2
+    buffer_timeout:duration on_error:enum(fail,skip;quarantine) quarantine@2
+    restart:table bootstrap_servers:string properties:table lua:table]],
+  checkpoint = [[interval:period timeout:period min_pause:duration
+    tolerable_failures:int(0) retained:int(1)]],
+  mini_batch = [[allow_latency:duration size:int(1) bytes:size]],
+  state = [[backend:enum(lmdb,memory) ttl@2]],
+  restart = [[initial_backoff:period max_backoff:period attempts:int(-1)]],
+  lua = [[memory:size call_timeout:period load_timeout:period]],
+
+  -- steps
+  step = [[name:name parallelism:int(1,32768) slot_sharing_group:name
+    chaining:enum(always,head,never) on_error:enum(fail,skip;quarantine)]],
+  event_time = [[field:field func:func unit:enum(ms,s,us,ns,rfc3339)
+    out_of_orderness:duration idle:never all_idle:hold max_future:duration
+    +step]],
+  key_by = [[on_null:enum(fail,skip;quarantine)]],
+  window = [[lateness:duration late_output:name name:name window_fields@2
+    early@4 trigger@4]],
+
+  -- windows and aggregates
+  tumbling = [[offset:offset clock:enum(event;processing) time_zone@4]],
+  hopping = [[offset:offset clock:enum(event;processing) time_zone@4]],
+  agg = [[where@2]],
+  sum = [[overflow:enum(error,float,string) as:enum(float) +agg]],
+  percentile = [[error:num(0,1) +agg]],
+  aggregator = [[init:func! add:func! merge:func result:func! retract:func
+    args:any samples:any migrate@3]],
+
+  -- formats
+  source_format = [[format:enum(json,text,raw,csv;msgpack,avro,protobuf,debezium,cloudevents)
+    on_error:enum(fail,skip;quarantine) validate:bool
+    bigint:enum(error,string,float) fields:any header:bool
+    delimiter:delimiter]],
+  sink_format = [[format:enum(json,text,raw,csv;msgpack,avro,protobuf,debezium,cloudevents)
+    on_error:enum(fail,skip;quarantine) fields:any header:bool
+    delimiter:delimiter nan:enum(error,null,string)
+    invalid_utf8:enum(error,replace)]],
+
+  -- connectors
+  kafka_source = [[topic:any! start:any! stop:any bootstrap_servers:string
+    group:string isolation:enum(read_committed,read_uncommitted)
+    key_format:enum(text,json) tombstones:enum(pass,drop) discovery:period
+    properties:table +source_format]],
+  kafka_sink = [[topic:any! key:any partition:func headers:table
+    delivery:enum(none,at_least_once;exactly_once) transactional_id_prefix@2
+    create@2 bootstrap_servers:string properties:table +sink_format]],
+  file_source = [[path:string! compression@4 +source_format]],
+  file_sink = [[path:string! roll:table key:any envelope:bool +sink_format]],
+  roll = [[size:size interval:period]],
+  stdin_source = [[+source_format]],
+  stdout_sink = [[key:any envelope:bool +sink_format]],
+  blackhole_sink = [[+sink_format]],
+  generator_source = [[count:int(0) rate:num(0) partitions:int(1,65536)
+    seed:int fields:table! on_error:enum(fail,skip;quarantine)]],
+  lua_source = [[open:func read:func! close:func partitions:int(1,65536)
+    poll:period on_error:enum(fail,skip;quarantine)]],
+  lua_sink = [[open:func write:func! flush:func close:func commit@3
+    last_round@3 on_error:enum(fail,skip;quarantine)]],
+
+  -- generator templates
+  sequence = [[from:num step:num]],
+  time = [[start:int step:span]],
+}
+
+local parsed = {}
+
+local function parse(name)
+  local def = { list = {}, by = {} }
+  for word in text[name]:gmatch "%S+" do
+    local base = word:match "^%+(.+)$"
+    if base then
+      for _, d in ipairs(parsed[base] and parsed[base].list or parse(base).list) do
+        if not def.by[d.name] then
+          def.list[#def.list + 1] = d
+          def.by[d.name] = d
+        end
+      end
+    else
+      local key, stage = word:match "^([%w_]+)@(%d)$"
+      local d = { name = key, later = stage }
+      if not key then
+        local must
+        d.name, d.type, must = word:match "^([%w_]+):([%w_]+%b())(!?)$"
+        if not d.name then d.name, d.type, must = word:match "^([%w_]+):([%w_]+)(!?)$" end
+        d.required = must == "!"
+      end
+      def.list[#def.list + 1] = d
+      def.by[d.name] = d
+    end
+  end
+  parsed[name] = def
+  return def
+end
+
+-- schema(name) -> { list = { {name, type, required, later}... }, by = {} }
+return setmetatable({ names = text }, {
+  __call = function(_, name) return parsed[name] or parse(name) end,
+})

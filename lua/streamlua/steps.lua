@@ -1,0 +1,279 @@
+-- Streams and their steps. A method is looked up by name and called a moment
+-- later; the look-up happens on the line of the name itself, also inside a
+-- long chain (a call reports the line where the chain begins), so the place
+-- of a step is taken there.
+local check = require "streamlua.check"
+local connectors = require "streamlua.connectors"
+local fail, expected, where = check.fail, check.expected, check.where
+
+local M = {}
+local mt = {} -- kind -> metatable
+
+-- Steps -----------------------------------------------------------------
+
+-- Add a step to the job; returns its number.
+local function add(job, step, kind, place, opts, name)
+  local n = (job.counts[kind] or 0) + 1
+  job.counts[kind] = n
+  step.kind, step.place = kind, place
+  step.name, step.auto = name or opts.name or kind .. "-" .. n, not (name or opts.name)
+  step.parallelism, step.slot_sharing_group = opts.parallelism, opts.slot_sharing_group
+  step.chaining, step.on_error = opts.chaining, opts.on_error
+  local other = job.names[step.name]
+  if other then
+    fail(place, kind, 'the name "%s" is already used (%s)%s', step.name, other,
+      step.auto and "; give this step a name" or "")
+  end
+  job.names[step.name] = place
+  job.steps[#job.steps + 1] = step
+  return #job.steps
+end
+
+local function stream(job, inputs, outputs)
+  return check.new("stream", { job = job, inputs = inputs, outputs = outputs }, mt.stream)
+end
+
+local function after(job, index, outputs)
+  return stream(job, check.list { { step = index, output = "main", rebalance = false } }, outputs)
+end
+
+local function copy_inputs(inputs)
+  local out = check.list()
+  for i, x in ipairs(inputs) do out[i] = { step = x.step, output = x.output, rebalance = x.rebalance } end
+  return out
+end
+
+local function step(d, kind, place, opts, fields)
+  fields.inputs = copy_inputs(d.inputs)
+  return after(d.job, add(d.job, fields, kind, place, opts))
+end
+
+local function func(place, kind, f)
+  if type(f) ~= "function" then expected(place, kind, "first argument", "a function", f) end
+  return f
+end
+
+-- Methods: function(data, place, object, ...) ---------------------------
+
+local job, str, keyed, windowed = {}, {}, {}, {}
+
+local function step_name(place, kind, name)
+  if not check.is_name(name) then
+    expected(place, kind, "first argument", "a name (letters, digits, _ and -, at most 64)", name)
+  end
+  return name
+end
+
+local function named_options(place, kind, name, o)
+  local opts = check.options(place, kind, o, "step")
+  if opts.name and opts.name ~= name then
+    fail(place, kind, 'the name is "%s" already; option "name" says "%s"', name, opts.name)
+  end
+  return opts
+end
+
+function job.source(d, place, _, name, spec, o)
+  step_name(place, "source", name)
+  local opts = named_options(place, "source", name, o)
+  local kind, conn, on_error = connectors.use(place, "source", name, spec)
+  opts.on_error = opts.on_error or on_error
+  return after(d, add(d, { connector = kind, conn = conn }, "source", place, opts, name))
+end
+
+function str.sink(d, place, self, name, spec, o)
+  step_name(place, "sink", name)
+  local opts = named_options(place, "sink", name, o)
+  local kind, conn, on_error = connectors.use(place, "sink", name, spec)
+  opts.on_error = opts.on_error or on_error
+  add(d.job, { connector = kind, conn = conn, inputs = copy_inputs(d.inputs) }, "sink", place, opts, name)
+  return self
+end
+
+local function with_function(kind)
+  return function(d, place, _, f, o)
+    func(place, kind, f)
+    return step(d, kind, place, check.options(place, kind, o, "step"), { func = f })
+  end
+end
+str.filter, str.map, str.flat_map = with_function "filter", with_function "map", with_function "flat_map"
+
+local function columns(place, kind, t, reserved)
+  return check.ordered(place, kind, t, function(what, v) return check.ref(place, kind, what, v) end, reserved)
+end
+
+function str.select(d, place, _, t, o)
+  local cols = columns(place, "select", t)
+  if #cols == 0 then fail(place, "select", "the table is empty") end
+  return step(d, "select", place, check.options(place, "select", o, "step"), { cols = cols })
+end
+
+function str.event_time(d, place, _, o)
+  local t = check.options(place, "event_time", o, "event_time")
+  if t.field and t.func then fail(place, "event_time", "give field or func, not both") end
+  if not t.field and t.unit then fail(place, "event_time", "option \"unit\" belongs to field") end
+  check.defaults(t, { unit = "ms", out_of_orderness_ms = 0, idle_ms = 30000, all_idle_ms = -1, max_future_ms = -1 })
+  return step(d, "event_time", place, t, t)
+end
+
+function str.rebalance(d, place, _, o)
+  if o ~= nil then fail(place, "rebalance", "takes no options, got %s", check.got(o)) end
+  local inputs = copy_inputs(d.inputs)
+  for _, x in ipairs(inputs) do x.rebalance = true end
+  return stream(d.job, inputs)
+end
+
+function str.union(d, place, _, ...)
+  local inputs = copy_inputs(d.inputs)
+  local n = select("#", ...)
+  if n == 0 then expected(place, "union", "first argument", "a stream", nil) end
+  for i = 1, n do
+    local other = select(i, ...)
+    if check.kind(other) ~= "stream" then expected(place, "union", "argument " .. i, "a stream", other) end
+    for _, x in ipairs(copy_inputs(check.data(other).inputs)) do inputs[#inputs + 1] = x end
+  end
+  return stream(d.job, inputs)
+end
+
+function str.side_output(d, place, _, name)
+  step_name(place, "side_output", name)
+  local from = d.job.steps[d.inputs[1].step]
+  local late = #d.inputs == 1 and d.inputs[1].output == "main" and from.late_output
+  if late ~= name then
+    fail(place, "side_output", 'step %s has no side output "%s"; it has %s', from.name, name,
+      late and '"' .. late .. '"' or "none")
+  end
+  return stream(d.job, check.list { { step = d.inputs[1].step, output = name, rebalance = false } })
+end
+
+function str.key_by(d, place, _, what, o)
+  local key
+  if type(what) == "function" then
+    key = check.list { { name = "key", func = what } }
+  elseif type(what) == "string" then
+    key = columns(place, "key_by", { what })
+  elseif type(what) == "table" and not check.kind(what) then
+    key = columns(place, "key_by", what)
+  else
+    expected(place, "key_by", "first argument", "a field, a table of fields or a function", what)
+  end
+  local opts = check.options(place, "key_by", o, "key_by")
+  return check.new("keyed", { job = d.job, inputs = d.inputs, key = key, place = place, on_null = opts.on_null }, mt.keyed)
+end
+
+function keyed.window(d, place, _, spec, o)
+  if check.kind(spec) ~= "window spec" then
+    expected(place, "window", "first argument", 'a window spec such as s.tumbling "1m"', spec)
+  end
+  local w = {}
+  for k, v in pairs(check.data(spec)) do w[k] = v end
+  w.place = place
+  local opts = check.options(place, "window", o, "window")
+  if w.kind ~= "global" then
+    for _, c in ipairs(d.key) do
+      if c.name == "window_start" or c.name == "window_end" then
+        fail(d.place, "key_by", 'the name "%s" is reserved', c.name)
+      end
+    end
+  end
+  return check.new("windowed", { job = d.job, inputs = d.inputs, key = d.key, key_place = d.place,
+    on_null = d.on_null, window = w, lateness_ms = opts.lateness_ms or 0, late_output = opts.late_output,
+    name = opts.name }, mt.windowed)
+end
+
+local function one_aggregate(place)
+  return function(what, v)
+    if check.kind(v) ~= "aggregator" then
+      expected(place, "aggregate", what, 'an aggregator such as s.sum "value"', v)
+    end
+    local a = {}
+    for k, x in pairs(check.data(v)) do a[k] = x end
+    return a
+  end
+end
+
+function windowed.aggregate(d, place, _, t, o)
+  local opts = check.options(place, "aggregate", o, "step")
+  local aggs = check.ordered(place, "aggregate", t, one_aggregate(place), true)
+  if #aggs == 0 then fail(place, "aggregate", "the table has no aggregator") end
+  if #aggs > 255 then fail(place, "aggregate", "at most 255 aggregators, got %d", #aggs) end
+  for _, a in ipairs(aggs) do
+    if a.fn == "custom" then a.label = a.name end
+    for _, c in ipairs(d.key) do
+      if c.name == a.name then fail(place, "aggregate", 'the name "%s" is a key field already', a.name) end
+    end
+  end
+  opts.name = opts.name or d.name
+  local fields = { key = d.key, key_place = d.key_place, on_null = d.on_null or "fail", window = d.window,
+    lateness_ms = d.lateness_ms, late_output = d.late_output, aggs = aggs }
+  return step(d, "aggregate", place, opts, fields)
+end
+
+-- Look-up of methods -------------------------------------------------------
+
+local methods = { job = job, stream = str, keyed = keyed, windowed = windowed }
+M.methods = methods
+
+-- Names of later stages, by object.
+M.later = {
+  job = { table = 4 },
+  stream = { split = 2, connect = 2, join = 4, lookup = 4, broadcast = 4, match = 4 },
+  keyed = { aggregate = 2, reduce = 2, process = 2, dedup = 2, top_n = 2, over = 4, connect = 2, join = 4 },
+  windowed = { reduce = 2, process = 2, top_n = 2 },
+}
+
+-- What to say of a step that exists, but not on this object.
+local function misplaced(place, kind, name)
+  if name == "aggregate" and kind == "keyed" then
+    check.later(place, "aggregate without window is")
+  elseif (kind == "keyed" or kind == "windowed") and str[name] then
+    if name == "sink" then
+      fail(place, name, "a %s stream has no sink; put the step before key_by, or aggregate first", kind)
+    elseif name == "side_output" then
+      fail(place, name, "a %s stream has no side outputs; ask the stream that aggregate gives", kind)
+    end
+    fail(place, name, "a %s stream has no %s; put the step before key_by", kind, name)
+  elseif kind == "stream" and (windowed[name] or M.later.windowed[name]) or name == "window" and kind == "stream" then
+    fail(place, name, "key_by is missing before %s%s", name, name == "window" and "" or " (and window)")
+  elseif kind == "stream" and M.later.keyed[name] and not M.later.stream[name] then
+    fail(place, name, "key_by is missing before %s", name)
+  elseif kind == "windowed" and name == "window" then
+    fail(place, name, "the stream has a window already; aggregate it first")
+  elseif kind == "job" and (str[name] or keyed[name] or windowed[name]) then
+    fail(place, name, "a job has no %s; begin with job:source(name, spec)", name)
+  elseif name == "source" or name == "table" then
+    fail(place, name, "only the job has %s: job:%s(name, spec)", name, name)
+  end
+end
+
+local function index(kind)
+  local own, later = methods[kind], M.later[kind]
+  return function(_, name)
+    local place = where()
+    local method = own[name]
+    if method then
+      return function(self, ...)
+        if check.kind(self) ~= kind then
+          fail(place, name, "call it with a colon: %s:%s(…), got %s as the %s",
+            kind == "job" and "job" or "stream", name, check.got(self), kind)
+        end
+        local d = check.data(self)
+        if (d.job or d).done then fail(place, name, "the job is complete; steps are added at load only") end
+        return method(d, place, self, ...)
+      end
+    end
+    if later[name] and not (name == "aggregate" and kind == "keyed") then
+      check.later(place, name .. " is")
+    end
+    misplaced(place, kind, name)
+    check.unknown(place, kind, "step", name, check.names.sorted(own))
+  end
+end
+
+for kind in pairs(methods) do
+  mt[kind] = { __metatable = false, __index = index(kind), __name = kind,
+    __newindex = function(_, name) error(where() .. ": a " .. kind .. " cannot be assigned to: " .. tostring(name), 0) end }
+end
+
+function M.new_job(d) return check.new("job", d, mt.job) end
+
+return M

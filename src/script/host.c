@@ -1,0 +1,126 @@
+#include "script/script_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/*
+ * The engine's services for lua/streamlua: a table that each of its files
+ * gets as second argument. Job files never see it.
+ */
+
+static int
+where_lj(lua_State *L)
+{
+    char place[ERR_WHERE_MAX];
+    struct script *s;
+    lua_Debug ar;
+
+    s = script_of(L);
+    if (!script_user_frame(L, &ar)) {
+        lua_pushfstring(L, "%s:1", s->conf.path);
+        return 1;
+    }
+    script_place(s, &ar, place, sizeof place);
+    lua_pushstring(L, place);
+    return 1;
+}
+
+static int
+env_lj(lua_State *L)
+{
+    lua_pushstring(L, getenv(luaL_checkstring(L, 1)));
+    return 1;
+}
+
+/* limits(memory, call_timeout_ms, load_timeout_ms), nil = as it is */
+static int
+limits_lj(lua_State *L)
+{
+    struct script *s;
+
+    s = script_of(L);
+    if (!lua_isnoneornil(L, 1))
+        s->memory_max = (size_t)luaL_checkinteger(L, 1);
+    if (!lua_isnoneornil(L, 2))
+        s->call_timeout_ns = luaL_checkinteger(L, 2) * 1000000;
+    if (!lua_isnoneornil(L, 3))
+        s->load_timeout_ns = luaL_checkinteger(L, 3) * 1000000;
+    return 0;
+}
+
+/* log(level, text): level is "debug", "info", "warn" or "error". */
+static int
+log_lj(lua_State *L)
+{
+    enum log_level level;
+    struct log_kv kv;
+    struct script *s;
+    const char *name;
+
+    name = luaL_checkstring(L, 1);
+    if (!log_level_read(name, &level))
+        return luaL_error(L,
+                          "log: unknown level \"%s\"; allowed: debug, info, "
+                          "warn, error",
+                          name);
+    s = script_of(L);
+    kv = (struct log_kv){.key = "step", .value = s->step};
+    log_kvs(level, luaL_tolstring(L, 2, NULL), &kv, s->step == NULL ? 0 : 1);
+    return 0;
+}
+
+static void
+push_opts_lj(lua_State *L, const struct opt *o)
+{
+    const struct opt *c;
+    lua_Integer i;
+
+    lua_newtable(L);
+    if (o == NULL)
+        return;
+    i = 0;
+    for (c = o->first; c != NULL; c = c->next) {
+        if (c->type != OPT_STR)
+            continue;
+        lua_pushlstring(L, c->s, c->len);
+        if (o->type == OPT_MAP)
+            lua_setfield(L, -2, c->name);
+        else
+            lua_rawseti(L, -2, ++i);
+    }
+}
+
+static lua_Integer
+count_lines(const char *text, size_t len)
+{
+    lua_Integer n;
+    size_t i;
+
+    n = 1;
+    for (i = 0; i + 1 < len; i++)
+        n += text[i] == '\n';
+    return n;
+}
+
+void
+script_host_lj(struct script *s)
+{
+    static const luaL_Reg funcs[] = {{"where", where_lj},
+                                     {"env", env_lj},
+                                     {"limits", limits_lj},
+                                     {"log", log_lj},
+                                     {NULL, NULL}};
+    lua_State *L = s->L;
+
+    luaL_newlib(L, funcs);
+    lua_pushstring(L, s->conf.path);
+    lua_setfield(L, -2, "file");
+    lua_pushinteger(L, count_lines(s->conf.text, s->conf.text_len));
+    lua_setfield(L, -2, "lines");
+    push_opts_lj(L, s->conf.params);
+    lua_setfield(L, -2, "params");
+    push_opts_lj(L, s->conf.args);
+    lua_setfield(L, -2, "args");
+}

@@ -1,0 +1,155 @@
+#include "script/script_impl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "script/embed.h"
+
+/*
+ * require: the engine's own modules first, then package.preload, then Lua
+ * text in the job's folder, its lib/ and the Lua path. C modules only with
+ * --unsafe.
+ */
+
+static const char host_key = 0; /* registry: the host table */
+static const char real_key = 0; /* registry: the real globals */
+
+enum { MODULE_NAME_MAX = 64 };
+
+/* Load the text of an engine module as a function; pushes it.
+ * @return false if there is no such module. */
+static bool
+load_own_lj(lua_State *L, const char *name)
+{
+    const struct script_lua_file *f;
+    const char *dir, *path, *chunk;
+
+    chunk = strcmp(name, "streamlua") == 0 ? "streamlua.init" : name;
+    dir = getenv("STREAMLUA_LUA_DIR");
+    if (dir != NULL) {
+        path = luaL_gsub(L, chunk, ".", "/");
+        path = lua_pushfstring(L, "%s/%s.lua", dir, path);
+        if (luaL_loadfilex(L, path, "t") == LUA_OK)
+            return true;
+        if (strncmp(lua_tostring(L, -1), "cannot open", 11) == 0)
+            return false;
+        (void)lua_error(L);
+    }
+    for (f = script_lua_files; f->name != NULL; f++) {
+        if (strcmp(f->name, name) == 0)
+            break;
+    }
+    if (f->name == NULL)
+        return false;
+    if (luaL_loadbufferx(L, f->text, f->len, lua_pushfstring(L, "=%s", chunk),
+                         "t") != LUA_OK)
+        (void)lua_error(L);
+    return true;
+}
+
+/* Loader of an engine module: calls the chunk with name and host. */
+static int
+run_own_lj(lua_State *L)
+{
+    lua_settop(L, 1);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    (void)lua_rawgetp(L, LUA_REGISTRYINDEX, &host_key);
+    lua_call(L, 2, 1);
+    return 1;
+}
+
+static int
+search_own_lj(lua_State *L)
+{
+    const char *name;
+
+    name = luaL_checkstring(L, 1);
+    if (strncmp(name, "streamlua", 9) != 0 ||
+        (name[9] != '\0' && name[9] != '.') || strlen(name) > MODULE_NAME_MAX ||
+        !load_own_lj(L, name)) {
+        lua_pushnil(L);
+        return 1;
+    }
+    (void)lua_rawgetp(L, LUA_REGISTRYINDEX, &real_key);
+    if (lua_setupvalue(L, -2, 1) == NULL)
+        lua_pop(L, 1);
+    lua_pushcclosure(L, run_own_lj, 1);
+    return 1;
+}
+
+/* Upvalue 1: the package table. Loads Lua text only. */
+static int
+search_text_lj(lua_State *L)
+{
+    const char *name, *path;
+
+    name = luaL_checkstring(L, 1);
+    (void)lua_getfield(L, lua_upvalueindex(1), "searchpath");
+    lua_pushvalue(L, 1);
+    if (lua_getfield(L, lua_upvalueindex(1), "path") != LUA_TSTRING)
+        return luaL_error(L, "'package.path' must be a string");
+    lua_call(L, 2, 2);
+    if (lua_isnil(L, -2)) {
+        lua_pushfstring(L, "\n\t%s", lua_tostring(L, -1));
+        return 1;
+    }
+    lua_pop(L, 1);
+    path = lua_tostring(L, -1);
+    if (luaL_loadfilex(L, path, "t") == LUA_OK) {
+        lua_pushstring(L, path);
+        return 2;
+    }
+    return luaL_error(L, "error loading module '%s':\n\t%s", name,
+                      lua_tostring(L, -1));
+}
+
+static void
+set_path_lj(lua_State *L, const char *dir)
+{
+    (void)lua_getfield(L, -1, "path");
+    lua_pushfstring(L, "%s?.lua;%s?/init.lua;%slib/?.lua;%slib/?/init.lua;%s",
+                    dir, dir, dir, dir, lua_tostring(L, -1));
+    lua_setfield(L, -3, "path");
+    lua_pop(L, 1);
+}
+
+void
+script_require_open_lj(struct script *s)
+{
+    static const char *const cfields[] = {"loadlib", "cpath", NULL};
+    lua_State *L = s->L;
+    int i, old, n;
+
+    script_host_lj(s);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &host_key);
+    lua_pushglobaltable(L);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &real_key);
+    (void)lua_getfield(L, -1, LUA_LOADLIBNAME);
+    set_path_lj(L, s->dir);
+    (void)lua_getfield(L, -1, "searchers");
+    old = lua_gettop(L);
+    lua_newtable(L);
+    lua_pushcfunction(L, search_own_lj);
+    lua_rawseti(L, -2, 1);
+    (void)lua_rawgeti(L, old, 1); /* preload */
+    lua_rawseti(L, -2, 2);
+    lua_pushvalue(L, old - 1);
+    lua_pushcclosure(L, search_text_lj, 1);
+    lua_rawseti(L, -2, 3);
+    n = s->conf.unsafe ? (int)lua_rawlen(L, old) : 2;
+    for (i = 3; i <= n; i++) { /* C modules */
+        (void)lua_rawgeti(L, old, i);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, old - 1, "searchers");
+    lua_pop(L, 1);
+    for (i = 0; !s->conf.unsafe && cfields[i] != NULL; i++) {
+        lua_pushnil(L);
+        lua_setfield(L, -2, cfields[i]);
+    }
+    lua_pop(L, 2);
+}

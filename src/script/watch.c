@@ -1,0 +1,318 @@
+#include "script/script_impl.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/*
+ * How a call is interrupted. The watchdog sets interrupt_seq and signals the
+ * thread that runs the script; the handler, in that thread, arms a hook on
+ * the main state and on the running coroutine; the hook raises. A standing
+ * hook would cost 85 % of a call (DESIGN section 12). While the interrupted
+ * call lasts, pcall, xpcall and resume raise again what they caught, so that
+ * only the engine's own lua_pcall ends it. The hook removes itself in the
+ * next call. SIGURG is used since its default is to be ignored and since
+ * nothing else here uses it.
+ *
+ * Loading is bounded by a count hook instead: a job file runs for
+ * microseconds, and there may be no watchdog yet.
+ */
+
+enum { LOAD_HOOK_COUNT = 1000 };
+
+_Thread_local struct script *script_current;
+static pthread_once_t handler_once = PTHREAD_ONCE_INIT;
+
+static bool
+is_interrupted(const struct script *s)
+{
+    uint32_t seq;
+
+    seq = atomic_load_explicit(&s->interrupt_seq, memory_order_relaxed);
+    return seq != 0 &&
+           seq == atomic_load_explicit(&s->call_seq, memory_order_relaxed);
+}
+
+static int
+raise_overrun_lj(lua_State *L, const struct script *s)
+{
+    if (s->load_over)
+        return luaL_error(L, "loading took longer than load_timeout (%d ms)",
+                          (int)(s->load_timeout_ns / 1000000));
+    return luaL_error(L, "the call took longer than call_timeout (%d ms)",
+                      (int)(s->call_timeout_ns / 1000000));
+}
+
+static void
+call_hook(lua_State *L, lua_Debug *ar)
+{
+    struct script *s;
+
+    (void)ar;
+    s = script_of(L);
+    if (is_interrupted(s))
+        (void)raise_overrun_lj(L, s);
+    else
+        lua_sethook(L, NULL, 0, 0);
+}
+
+static void
+load_hook(lua_State *L, lua_Debug *ar)
+{
+    struct script *s;
+
+    (void)ar;
+    s = script_of(L);
+    if (s->load_began == 0) { /* a coroutine made while loading */
+        lua_sethook(L, NULL, 0, 0);
+        return;
+    }
+    if (clock_mono_ns() - s->load_began > s->load_timeout_ns)
+        s->load_over = true;
+    if (s->load_over)
+        (void)raise_overrun_lj(L, s);
+}
+
+static void
+on_signal(int number)
+{
+    struct script *s;
+    int saved;
+
+    (void)number;
+    saved = errno;
+    s = script_current;
+    if (s != NULL && is_interrupted(s)) {
+        lua_sethook(s->L, call_hook, LUA_MASKCOUNT, 1);
+        if (s->running != s->L)
+            lua_sethook(s->running, call_hook, LUA_MASKCOUNT, 1);
+    }
+    errno = saved;
+}
+
+static void
+install_handler(void)
+{
+    struct sigaction sa;
+
+    memset(&sa, 0, sizeof sa);
+    sa.sa_handler = on_signal;
+    sa.sa_flags = SA_RESTART;
+    (void)sigaction(SIGURG, &sa, NULL);
+}
+
+void
+script_switch(struct script *s)
+{
+    sigset_t set;
+
+    (void)pthread_once(&handler_once, install_handler);
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGURG);
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    script_current = s;
+    /* Release: whoever reads the thread may signal it. */
+    atomic_store_explicit(&s->thread, (uintptr_t)pthread_self(),
+                          memory_order_release);
+}
+
+void
+script_interrupt(struct script *s)
+{
+    uint32_t seq;
+    uintptr_t thread;
+
+    seq = atomic_load_explicit(&s->call_seq, memory_order_relaxed);
+    thread = atomic_load_explicit(&s->thread, memory_order_acquire);
+    if ((seq & 1) == 0 || thread == 0)
+        return;
+    atomic_store_explicit(&s->interrupt_seq, seq, memory_order_relaxed);
+    (void)pthread_kill((pthread_t)thread, SIGURG);
+}
+
+void
+script_watch_load(struct script *s, bool on)
+{
+    s->load_over = false;
+    s->load_began = on ? clock_mono_ns() : 0;
+    lua_sethook(s->L, on ? load_hook : NULL, on ? LUA_MASKCOUNT : 0,
+                on ? LOAD_HOOK_COUNT : 0);
+}
+
+/* Raise again if the call (or the load) has overrun. */
+static void
+check_overrun_lj(lua_State *L)
+{
+    struct script *s;
+
+    s = script_of(L);
+    if (s->load_over || is_interrupted(s))
+        (void)raise_overrun_lj(L, s);
+}
+
+static int
+finish_pcall_lj(lua_State *L, int status, lua_KContext extra)
+{
+    check_overrun_lj(L);
+    if (status != LUA_OK && status != LUA_YIELD) {
+        lua_pushboolean(L, 0);
+        lua_pushvalue(L, -2);
+        return 2;
+    }
+    return lua_gettop(L) - (int)extra;
+}
+
+static int
+pcall_lj(lua_State *L)
+{
+    int status;
+
+    luaL_checkany(L, 1);
+    lua_pushboolean(L, 1);
+    lua_insert(L, 1);
+    status =
+        lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, finish_pcall_lj);
+    return finish_pcall_lj(L, status, 0);
+}
+
+static int
+xpcall_lj(lua_State *L)
+{
+    int status, n;
+
+    n = lua_gettop(L);
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    lua_pushboolean(L, 1);
+    lua_pushvalue(L, 1);
+    lua_rotate(L, 3, 2);
+    status = lua_pcallk(L, n - 2, LUA_MULTRET, 2, 2, finish_pcall_lj);
+    return finish_pcall_lj(L, status, 2);
+}
+
+/* lcorolib's auxresume, with the running coroutine noted. */
+static int
+resume_lj(lua_State *L, lua_State *co, int narg)
+{
+    struct script *s;
+    lua_State *before;
+    int status, nres;
+
+    if (!lua_checkstack(co, narg)) {
+        lua_pushliteral(L, "too many arguments to resume");
+        return -1;
+    }
+    s = script_of(L);
+    lua_xmove(L, co, narg);
+    before = s->running;
+    s->running = co;
+    status = lua_resume(co, L, narg, &nres);
+    s->running = before;
+    check_overrun_lj(L);
+    if (status != LUA_OK && status != LUA_YIELD) {
+        lua_xmove(co, L, 1);
+        return -1;
+    }
+    if (!lua_checkstack(L, nres + 1)) {
+        lua_pop(co, nres);
+        lua_pushliteral(L, "too many results to resume");
+        return -1;
+    }
+    lua_xmove(co, L, nres);
+    return nres;
+}
+
+static int
+coresume_lj(lua_State *L)
+{
+    lua_State *co;
+    int r;
+
+    co = lua_tothread(L, 1);
+    luaL_argexpected(L, co != NULL, 1, "coroutine");
+    r = resume_lj(L, co, lua_gettop(L) - 1);
+    lua_pushboolean(L, r >= 0);
+    if (r < 0) {
+        lua_insert(L, -2);
+        return 2;
+    }
+    lua_insert(L, -(r + 1));
+    return r + 1;
+}
+
+static int
+wrapped_lj(lua_State *L)
+{
+    lua_State *co;
+    int r, status;
+
+    co = lua_tothread(L, lua_upvalueindex(1));
+    r = resume_lj(L, co, lua_gettop(L));
+    if (r >= 0)
+        return r;
+    status = lua_status(co);
+    if (status != LUA_OK && status != LUA_YIELD) {
+        status = lua_resetthread(co);
+        lua_xmove(co, L, 1);
+    }
+    if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
+        luaL_where(L, 1);
+        lua_insert(L, -2);
+        lua_concat(L, 2);
+    }
+    return lua_error(L);
+}
+
+static int
+wrap_lj(lua_State *L)
+{
+    lua_State *co;
+
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    co = lua_newthread(L);
+    lua_pushvalue(L, 1);
+    lua_xmove(L, co, 1);
+    lua_pushcclosure(L, wrapped_lj, 1);
+    return 1;
+}
+
+/* coroutine.close runs the coroutine's __close handlers: user code. */
+static int
+coclose_lj(lua_State *L)
+{
+    struct script *s;
+    lua_State *before;
+    int status;
+
+    s = script_of(L);
+    before = s->running;
+    if (lua_tothread(L, 1) != NULL)
+        s->running = lua_tothread(L, 1);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+    s->running = before;
+    check_overrun_lj(L);
+    return status == LUA_OK ? lua_gettop(L) : lua_error(L);
+}
+
+void
+script_watch_open_lj(struct script *s)
+{
+    static const luaL_Reg base[] = {
+        {"pcall", pcall_lj}, {"xpcall", xpcall_lj}, {NULL, NULL}};
+    static const luaL_Reg coroutine[] = {
+        {"resume", coresume_lj}, {"wrap", wrap_lj}, {NULL, NULL}};
+    lua_State *L = s->L;
+
+    lua_pushglobaltable(L);
+    luaL_setfuncs(L, base, 0);
+    (void)lua_getfield(L, -1, LUA_COLIBNAME);
+    luaL_setfuncs(L, coroutine, 0);
+    (void)lua_getfield(L, -1, "close");
+    lua_pushcclosure(L, coclose_lj, 1);
+    lua_setfield(L, -2, "close");
+    lua_pop(L, 2);
+}
