@@ -51,8 +51,8 @@ struct agg_type {
     int (*encode)(const struct agg *a, const void *acc, struct buf *out,
                   struct err *e);
     /** Fill an init-ed accumulator from encode()'s bytes; all are used. */
-    int (*decode)(const struct agg *a, void *acc, const char *bytes,
-                  size_t len, struct err *e);
+    int (*decode)(const struct agg *a, void *acc, const char *bytes, size_t len,
+                  struct err *e);
     /** Free what the accumulator owns. */
     void (*fini)(const struct agg *a, void *acc);
     /** Heap bytes the accumulator owns beyond its size. */
@@ -60,6 +60,14 @@ struct agg_type {
     /** True if an accumulator can move to another thread by memcpy; else the
      * lane carries encode()'s bytes (accumulators inside a Lua state). */
     bool movable;
+    /**
+     * Whether add() would fail, changing nothing. NULL: only add() itself
+     * knows (custom aggregators). May prepare for the add() that follows.
+     */
+    int (*check)(const struct agg *a, const void *acc, const struct val *args,
+                 const struct rec *r, struct err *e);
+    /** Deep copy into `to` (uninitialised). NULL: by encode and decode. */
+    void (*dup)(const struct agg *a, const void *acc, void *to);
 };
 
 struct agg {
@@ -69,17 +77,20 @@ struct agg {
     void *ctx;              /* private to the type; freed by aggset_free */
     void (*free_ctx)(void *ctx); /* NULL if ctx needs no freeing */
     key_encode_f *encode_key;
-    uint32_t offset;        /* of the accumulator in the block, bytes */
+    uint32_t offset; /* of the accumulator in the block, bytes */
     uint32_t nargs;
-    uint32_t first_arg;     /* index of args[0] among the set's arguments */
+    uint32_t first_arg; /* index of args[0] among the set's arguments */
+    uint32_t kind;      /* enum agg_kind of core/agg_impl.h */
+    uint32_t flags;     /* private to a built-in type */
 };
 
 struct aggset {
     struct agg *aggs;
     uint32_t count;
-    uint32_t nargs; /* arguments of all aggregates together */
-    uint32_t size;  /* bytes of one accumulator block */
-    bool movable;   /* all types are */
+    uint32_t nargs;   /* arguments of all aggregates together */
+    uint32_t size;    /* bytes of one accumulator block */
+    uint32_t customs; /* aggregates that are no built-ins */
+    bool movable;     /* all types are */
 };
 
 /**
@@ -96,8 +107,8 @@ struct aggset {
  */
 typedef int agg_custom_f(void *arg, struct agg *a, struct err *e);
 MUST_USE int aggset_new(const struct opt *list, key_encode_f *encode_key,
-                        agg_custom_f *custom, void *arg,
-                        struct aggset **ret, struct err *e);
+                        agg_custom_f *custom, void *arg, struct aggset **ret,
+                        struct err *e);
 /** Free the set (not accumulators made with it). @thread the owner. */
 void aggset_free(struct aggset **s);
 
@@ -108,18 +119,39 @@ const struct agg_type *agg_type_find(const char *fn);
 void aggset_init(const struct aggset *s, void *block);
 /**
  * Add one record to all aggregates, or to none: when one fails, the others
- * are as before (aggregates that can fail are checked first or undone).
+ * are as before. Built-ins are checked before anything is added; of several
+ * custom ones all but the last are undone by their encoded form.
+ *
+ * @param args s->nargs values, each aggregate's from its first_arg on.
+ * @return 0, or ERR_RECORD (cause type, decode, bigint, user_error).
  */
 MUST_USE int aggset_add(const struct aggset *s, void *block,
                         const struct val *args, const struct rec *r,
                         struct err *e);
-/** Merge block `from` into `block`; `from` is consumed. */
+/**
+ * Merge block `from` into `block`; `from` is consumed, also on failure.
+ *
+ * Custom aggregators come last. After a failure the row is lost: what failed
+ * is left as it was or spoilt (min, max, min_by and max_by over numbers and
+ * strings: their result() fails from then on), the rest is merged.
+ * @return 0, or the first failure: ERR_RECORD (cause type, user_error).
+ */
 MUST_USE int aggset_merge(const struct aggset *s, void *block, void *from,
                           struct err *e);
 /** Deep copy of a block into `to` (uninitialised), for hopping windows. */
 MUST_USE int aggset_dup(const struct aggset *s, const void *block, void *to,
                         struct err *e);
-/** Portable form of a whole block, and back (into an init-ed block). */
+/**
+ * Append the result of one aggregate as extended JSON; sets *ext if it is no
+ * JSON. (The row is the caller's; this is a->type->result.)
+ */
+MUST_USE int agg_result(const struct agg *a, const void *block, struct buf *out,
+                        bool *ext, struct err *e);
+/**
+ * Portable form of a whole block, and back (into an init-ed block, which is
+ * the caller's to fini also after a failure).
+ * @return 0, ERR_IO for damaged bytes, or a custom type's error.
+ */
 MUST_USE int aggset_encode(const struct aggset *s, const void *block,
                            struct buf *out, struct err *e);
 MUST_USE int aggset_decode(const struct aggset *s, void *block,

@@ -7,6 +7,17 @@
  * are encoded here; lists and maps (JSON text) by format/json_key, which
  * uses the framing below. Used by routing, hot tables, distinct, ties.
  * Thread: pure functions, any.
+ *
+ *   boolean  KEY_FALSE or KEY_TRUE
+ *   number   KEY_NUM, the bits of the largest double <= v, made so that
+ *            memcmp orders them (8 bytes, big endian); if that double is
+ *            beyond +-2^53 and within int64, v minus it (2 bytes)
+ *   string   KEY_STR, bytes with 0x00 as 0x00 0xff, then 0x00 0x00
+ *   list     KEY_LIST, parts, KEY_END
+ *   map      KEY_MAP, (name string, part)..., KEY_END; names ascending
+ *
+ * No encoding of a part is a prefix of another's, so parts may be put one
+ * behind the other and anything may follow.
  */
 #ifndef CORE_KEY_H
 #define CORE_KEY_H
@@ -20,7 +31,7 @@
 
 /* Type tags of the encoding, in order. */
 enum key_tag {
-    KEY_END = 0x01, /* end of a list or map; sorts before any part */
+    KEY_END = 0x01,  /* end of a list or map; sorts before any part */
     KEY_NULL = 0x02, /* only inside lists and maps */
     KEY_FALSE = 0x03,
     KEY_TRUE = 0x04,
@@ -29,6 +40,9 @@ enum key_tag {
     KEY_LIST = 0x07,
     KEY_MAP = 0x08
 };
+
+/* Lists and maps inside each other that the readers below accept. */
+enum { KEY_DEPTH_MAX = 1024 };
 
 /** Append null (inside a list or map). */
 void key_put_null(struct buf *b);
@@ -57,14 +71,21 @@ typedef int key_encode_f(struct buf *b, const struct val *v, struct err *e);
 /** Append a scalar; @return false for nil, NaN, list, map, bad. */
 bool key_put_scalar(struct buf *b, const struct val *v);
 
-/** The bytes of one encoded part starting at `p` (at most `end`). */
+/**
+ * The bytes of one encoded part starting at `p` (at most `end`).
+ *
+ * Never reads at or behind `end`.
+ * @return the length, 0 if the bytes are no whole encoding. @thread any.
+ */
 size_t key_part_len(const char *p, const char *end);
 
 /**
  * Write one encoded part as canonical JSON text (numbers that are whole and
  * fit int64 as integers, maps with sorted names).
  *
- * @return the bytes of the part, 0 if it is no encoding.
+ * Never reads at or behind `end`. A number beyond the double range stands as
+ * Infinity, strings with their bytes as they are (extended JSON).
+ * @return the bytes of the part, 0 if it is no encoding (nothing written).
  */
 size_t key_part_json(struct buf *out, const char *p, const char *end);
 
