@@ -51,8 +51,9 @@ void encoder_free(struct encoder **d);
  * Append the payload of one record, without newline.
  *
  * @param key the message key as op_sink decided it (for envelope), or NULL.
- * @param ret_null set true if the payload is absent (tombstone); where the
- *        medium has none, files and stdout, "null" was appended as well.
+ * @param ret_null set true if the payload is absent (tombstone). json has
+ *        appended "null" then, for media that know no absent payload; the
+ *        other formats nothing: such a medium refuses it (cause encode).
  * @return 0, or ERR_RECORD cause encode; `out` is then as before.
  */
 MUST_USE int encoder_encode(struct encoder *d, const struct rec *r,

@@ -67,6 +67,19 @@ void reader_load(struct reader *r, struct batch *b);
 MUST_USE int reader_get(struct reader *r, const struct rec *rec,
                         uint32_t column, struct val *ret, struct err *e);
 
+/**
+ * Get the bytes of one column's value as they stand in the payload (for
+ * select, which keeps `1.50`); for REC_TEXT the value is encoded as JSON
+ * into the reader's memory.
+ *
+ * @param ret set to the value's text, NULL if it is missing.
+ * @return 0, or ERR_RECORD with cause decode or bigint.
+ * @thread the owner. Valid until the next reader_load().
+ */
+MUST_USE int reader_raw(struct reader *r, const struct rec *rec,
+                        uint32_t column, const char **ret, size_t *ret_len,
+                        struct err *e);
+
 struct reader_stats {
     uint64_t records, layout_hits; /* records parsed; by a learned layout */
 };

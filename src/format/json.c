@@ -1,0 +1,206 @@
+#include "format/json.h"
+
+#include <assert.h>
+#include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "format/scan.h"
+#include "format/simd.h"
+
+static_assert((int)SIMD_PAD <= (int)REC_PAD, "records are padded for simdjson");
+static_assert((int)SIMD_DEPTH_MAX == (int)JSON_DEPTH_MAX,
+              "one depth everywhere");
+
+/* Below this the scanner checks a text faster than a DOM is built. */
+enum { DOM_MIN = 512 };
+
+bool
+json_utf8_ok(const char *text, size_t len)
+{
+    size_t i = 0;
+
+#if defined(__SSE2__)
+    __m128i all = _mm_setzero_si128();
+
+    for (; i + 16 <= len; i += 16)
+        all = _mm_or_si128(all, _mm_loadu_si128(
+                                    (const __m128i *)(const void *)(text + i)));
+    if (_mm_movemask_epi8(all) != 0)
+        return simd_utf8_ok(text, len);
+#endif
+    for (; i < len; i++)
+        if ((unsigned char)text[i] >= 0x80)
+            return simd_utf8_ok(text, len);
+    return true;
+}
+
+static bool
+is_blank(char c)
+{
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+static bool
+is_word(const char *text, size_t len, const char *word)
+{
+    return strlen(word) == len && memcmp(text, word, len) == 0;
+}
+
+/* Whether first and last byte can be those of one JSON value. */
+static bool
+ends_fit(const char *text, size_t len)
+{
+    char last = text[len - 1];
+
+    switch (text[0]) {
+    case '{':
+        return last == '}';
+    case '[':
+        return len > 1 && last == ']';
+    case '"':
+        return len > 1 && last == '"';
+    case 't':
+        return is_word(text, len, "true");
+    case 'f':
+        return is_word(text, len, "false");
+    case 'n':
+        return is_word(text, len, "null");
+    default:
+        return (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')) &&
+               last >= '0' && last <= '9';
+    }
+}
+
+static int
+check_all(const char *text, size_t len, struct err *e)
+{
+    struct scan s;
+    const char *p;
+
+    if (len >= DOM_MIN && simd_json_ok(text, len))
+        return 0;
+    scan_init(&s, text, len, false, BIGINT_ERROR, NULL);
+    p = scan_skip(&s, text, 0);
+    if (p != NULL && p != s.end)
+        p = scan_fail(&s, p, "something follows the value");
+    return p != NULL ? 0 : scan_err(&s, e);
+}
+
+int
+json_check(const char *text, size_t len, bool validate, struct rec *r,
+           struct err *e)
+{
+    assert(text != NULL || len == 0);
+
+    while (len > 0 && is_blank(text[len - 1]))
+        len--;
+    while (len > 0 && is_blank(*text)) {
+        text++;
+        len--;
+    }
+    if (len == 0)
+        return err_record(e, CAUSE_DECODE, "invalid JSON: nothing there");
+    if (len > REC_SIZE_MAX)
+        return err_record(e, CAUSE_DECODE,
+                          "a record of %zu bytes is beyond the limit of %d",
+                          len, REC_SIZE_MAX);
+    if (!ends_fit(text, len))
+        return err_record(e, CAUSE_DECODE,
+                          "invalid JSON: no value begins with '%.*s' and "
+                          "ends with '%.*s'",
+                          (unsigned char)text[0] < 0x80 ? 1 : 0, text,
+                          (unsigned char)text[len - 1] < 0x80 ? 1 : 0,
+                          text + len - 1);
+    if (!json_utf8_ok(text, len))
+        return err_record(e, CAUSE_DECODE, "invalid JSON: not UTF-8");
+    if (validate && check_all(text, len, e) != 0)
+        return ERR_RECORD;
+    r->val = text;
+    r->val_len = (uint32_t)len;
+    r->kind = *text == '{' ? REC_OBJECT : REC_VALUE;
+    return 0;
+}
+
+enum json_bigint
+json_bigint_of(const struct rec *r)
+{
+    if (r->flags & REC_BIGINT_STRING)
+        return BIGINT_STRING;
+    return r->flags & REC_BIGINT_FLOAT ? BIGINT_FLOAT : BIGINT_ERROR;
+}
+
+void
+json_walk_init(struct json_walk *w, const char *text, size_t len,
+               enum json_bigint bigint, struct arena *a)
+{
+    w->pos = w->text = text;
+    w->end = text + len;
+    w->arena = a;
+    w->bigint = bigint;
+    w->map = len > 0 && *text == '{';
+    w->first = true;
+    w->ext = true;
+}
+
+int
+json_walk_next(struct json_walk *w, struct val *name, struct val *value,
+               const char **raw, size_t *raw_len, struct err *e)
+{
+    char open = w->map ? '{' : '[';
+    struct scan s;
+    struct val n;
+    const char *p, *q;
+    bool last = false;
+
+    if (w->pos == NULL)
+        return 0;
+    scan_init(&s, w->text, (size_t)(w->end - w->text), w->ext, w->bigint,
+              w->arena);
+    if (w->first && (w->pos == w->end || *w->pos != open))
+        p = scan_fail(&s, w->pos, "not a list or a map");
+    else if (w->first)
+        p = scan_first(&s, w->pos, open, &last);
+    else
+        p = scan_next(&s, w->pos, open, &last);
+    if (p == NULL)
+        return scan_err(&s, e);
+    if (last) {
+        w->pos = NULL;
+        return 0;
+    }
+    if (w->map) {
+        p = scan_name(&s, p, name != NULL ? name : &n);
+        if (p == NULL)
+            return scan_err(&s, e);
+    }
+    q = scan_value(&s, p, 1, value);
+    if (q == NULL)
+        return scan_err(&s, e);
+    w->first = false;
+    w->pos = q;
+    if (raw != NULL)
+        *raw = p;
+    if (raw_len != NULL)
+        *raw_len = (size_t)(q - p);
+    return value->type == VAL_BAD ? scan_err(&s, e) : 1;
+}
+
+int
+json_value(const char *text, size_t len, enum json_bigint bigint,
+           struct arena *a, struct val *ret, struct err *e)
+{
+    struct scan s;
+    struct val v;
+    const char *p;
+
+    scan_init(&s, text, len, true, bigint, a);
+    p = scan_value(&s, scan_blanks(&s, text), 0, &v);
+    if (p != NULL && v.type != VAL_BAD && scan_blanks(&s, p) != s.end)
+        p = scan_fail(&s, p, "something follows the value");
+    if (p == NULL || v.type == VAL_BAD)
+        return scan_err(&s, e);
+    *ret = v;
+    return 0;
+}
