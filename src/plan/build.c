@@ -284,7 +284,7 @@ read_warnings(struct plan_build *b)
     const struct opt *w;
 
     for (w = list != NULL ? list->first : NULL; w != NULL; w = w->next)
-        plan_add_warning(b->p, opt_str(w, "place", NULL), "%s",
+        plan_add_warning(b->p, opt_str(w, "place", b->p->file), "%s",
                          opt_str(w, "text", ""));
 }
 

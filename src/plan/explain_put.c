@@ -158,19 +158,24 @@ put_given(struct buf *out, const struct opt *o, const char *name)
     put_plain(out, v);
 }
 
-/* The names that min_by and max_by take the value of. */
+/* The arguments; behind the first, min_by and max_by have what they give. */
 static void
-put_what(struct buf *out, const struct opt *agg)
+put_args(struct buf *out, const struct opt *agg)
 {
-    const struct opt *what = opt_get(agg, "what");
+    const struct opt *args = opt_get(agg, "args");
+    const struct opt *a = args != NULL ? args->first : NULL;
+    bool list = opt_bool(agg, "what_list", false);
+    size_t i;
 
-    if (what == NULL)
-        return;
-    buf_adds(out, ", ");
-    if (what->type == OPT_LIST && what->len == 1 &&
-        !opt_bool(agg, "what_list", false))
-        what = what->first;
-    put_plain(out, what);
+    for (i = 0; a != NULL; a = a->next, i++) {
+        if (i == 1 && list)
+            buf_addc(out, '[');
+        buf_adds(out, opt_str(a, "field", "lua"));
+        if (a->next != NULL)
+            buf_adds(out, ", ");
+        else if (i > 0 && list)
+            buf_addc(out, ']');
+    }
 }
 
 /* q as it was written: 0.99 and not what a double makes of it. */
@@ -193,8 +198,6 @@ put_q(struct buf *out, const struct opt *agg)
 void
 explain_put_call(struct buf *out, const struct opt *agg)
 {
-    const struct opt *args = opt_get(agg, "args");
-    const struct opt *a = args != NULL ? args->first : NULL;
     double error = opt_dbl(agg, "error", 0.01);
 
     if (opt_is(agg, "fn", "custom")) {
@@ -202,12 +205,7 @@ explain_put_call(struct buf *out, const struct opt *agg)
         return;
     }
     buf_addf(out, "%s(", opt_str(agg, "fn", ""));
-    for (; a != NULL; a = a->next) {
-        buf_adds(out, opt_str(a, "field", "lua"));
-        if (a->next != NULL)
-            buf_adds(out, ", ");
-    }
-    put_what(out, agg);
+    put_args(out, agg);
     put_q(out, agg);
     if (opt_str(agg, "as", NULL) != NULL)
         buf_addf(out, ", as=%s", opt_str(agg, "as", ""));

@@ -132,9 +132,7 @@ plan_explain_text(const struct plan *p, struct buf *out)
             buf_addf(out, "    why: %s\n", s->why[j]);
     }
     for (i = 0; i < p->warning_count; i++) {
-        buf_addf(out, "warning: %s", p->warnings[i].text);
-        if (p->warnings[i].place != NULL)
-            buf_addf(out, " (%s)", p->warnings[i].place);
-        buf_addc(out, '\n');
+        buf_addf(out, "warning: %s (%s)\n", p->warnings[i].text,
+                 p->warnings[i].place);
     }
 }

@@ -14,7 +14,7 @@ is_readable_file(const char *path)
     struct stat st;
 
     base = base != NULL ? base + 1 : path;
-    return base[0] != '.' && stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+    return base[0] != '.' && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 static uint32_t

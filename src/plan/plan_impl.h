@@ -59,7 +59,7 @@ char *plan_text(struct plan *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /** Add a reason to a step. @thread the builder. */
 void plan_add_why(struct plan *p, struct plan_step *s, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
-/** Add a warning; `place` is borrowed and may be NULL. @thread builder. */
+/** Add a warning; `place` is borrowed, "file:line". @thread the builder. */
 void plan_add_warning(struct plan *p, const char *place, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 /** Fail with ERR_JOBFILE "place: kind: text". @thread the builder. */

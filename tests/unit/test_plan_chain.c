@@ -29,26 +29,22 @@ fan_out_stays_in_one_chain(void **state)
     const struct plan *p;
 
     (void)state;
-    p = tree_plan(
-        &t, NULL,
-        JOB("parallelism:2",
-            SRC("a", KAFKA) "," MAP("m", "inputs:[{step:1}]") "," MAP(
-                "n",
-                "inp"
-                "uts"
-                ":[{"
-                "ste"
-                "p:"
-                "1}"
-                "]") "," SINK("x",
-                              "[{step:2}]") "," SINK("y",
-                                                     "[{step:3}]") "," SINK("z",
-                                                                            "[{"
-                                                                            "st"
-                                                                            "ep"
-                                                                            ":1"
-                                                                            "}"
-                                                                            "]")));
+    p = tree_plan(&t, NULL,
+                  JOB("parallelism:2",
+                      SRC("a", KAFKA) MAP("m", "inputs:[{step:1}]")
+                          MAP("n", "inp"
+                                   "uts"
+                                   ":[{"
+                                   "ste"
+                                   "p:"
+                                   "1}"
+                                   "]") SINK("x", "[{step:2}]")
+                              SINK("y", "[{step:3}]") SINK("z", "[{"
+                                                                "st"
+                                                                "ep"
+                                                                ":1"
+                                                                "}"
+                                                                "]")));
 
     assert_int_equal(p->chain_count, 1);
     assert_int_equal(p->chains[0].count, 6);
@@ -106,12 +102,11 @@ another_parallelism_rebalances_and_says_so(void **state)
     const struct plan_step *m;
 
     (void)state;
-    p = tree_plan(
-        &t, NULL,
-        JOB("parallelism:4",
-            SRC("a", KAFKA) "," MAP(
-                "m", "parallelism:8, "
-                     "inputs:[{step:1}]") "," SINK("s", "[{step:2}]")));
+    p = tree_plan(&t, NULL,
+                  JOB("parallelism:4",
+                      SRC("a", KAFKA) MAP("m", "parallelism:8, "
+                                               "inputs:[{step:1}]")
+                          SINK("s", "[{step:2}]")));
 
     m = tree_step(p, "m", STEP_MAP);
     assert_int_equal(input(p, m, 0)->kind, EDGE_REBALANCE);
@@ -132,8 +127,8 @@ a_union_has_the_largest_parallelism_of_its_inputs(void **state)
     (void)state;
     p = tree_plan(&t, NULL,
                   JOB("parallelism:4",
-                      SRC("a", "connector:'stdin'") "," SRC(
-                          "b", KAFKA) "," SINK("s", "[{step:1}, {step:2}]")));
+                      SRC("a", "connector:'stdin'") SRC("b", KAFKA)
+                          SINK("s", "[{step:1}, {step:2}]")));
 
     s = tree_step(p, "s", STEP_SINK);
     assert_int_equal(s->parallelism, 4);
@@ -150,13 +145,11 @@ rebalance_has_the_jobs_parallelism(void **state)
     const struct plan *p;
 
     (void)state;
-    p = tree_plan(
-        &t, NULL,
-        JOB("parallelism:4",
-            SRC("a", "connector:'stdin'") "," MAP(
-                "m",
-                "inputs:[{step:1, rebalance:true}]") "," SINK("s",
-                                                              "[{step:2}]")));
+    p = tree_plan(&t, NULL,
+                  JOB("parallelism:4",
+                      SRC("a", "connector:'stdin'")
+                          MAP("m", "inputs:[{step:1, rebalance:true}]")
+                              SINK("s", "[{step:2}]")));
 
     assert_int_equal(tree_step(p, "a", STEP_SOURCE)->parallelism, 1);
     assert_int_equal(tree_step(p, "m", STEP_MAP)->parallelism, 4);
@@ -280,9 +273,9 @@ parallelism_comes_from_flag_job_slots_cores(void **state)
 }
 
 #define TWO_GROUPS(options)                                                    \
-    JOB(options, SRC("a", KAFKA) "," MAP(                                      \
-                     "m", "slot_sharing_group:'g', "                           \
-                          "inputs:[{step:1}]") "," SINK("s", "[{step:2}]"))
+    JOB(options,                                                               \
+        SRC("a", KAFKA) MAP("m", "slot_sharing_group:'g', "                    \
+                                 "inputs:[{step:1}]") SINK("s", "[{step:2}]"))
 
 static void
 slots_needed_is_the_sum_over_groups(void **state)
@@ -313,37 +306,23 @@ slots_needed_is_the_sum_over_groups(void **state)
 static void
 small_chains_spread_over_their_group(void **state)
 {
+    static const char job[] =
+        "{name:'t', file:'j', options:{parallelism:4}, steps:["
+        "{kind:'source', name:'a', place:'j:1', connector:'stdin'},"
+        "{kind:'source', name:'b', place:'j:2', connector:'lua'},"
+        "{kind:'source', name:'c', place:'j:3', connector:'lua'},"
+        "{kind:'source', name:'d', place:'j:4', connector:'lua'},"
+        "{kind:'map', name:'m', place:'j:5', func:@1, inputs:["
+        " {step:1, rebalance:true}, {step:2, rebalance:true},"
+        " {step:3, rebalance:true}, {step:4, rebalance:true}]},"
+        "{kind:'sink', name:'s', place:'j:6', connector:'blackhole',"
+        " inputs:[{step:5}]}]}";
     struct tree t;
     const struct plan *p;
     uint32_t i;
 
     (void)state;
-    p = tree_plan(
-        &t, NULL,
-        JOB("parallelism:4",
-            SRC("a", "connector:'stdin'") "," SRC("b", "connector:'lua'") "," SRC(
-                "c",
-                "connector:'lua'") "," SRC("d",
-                                           "connector:'lua'") "," MAP("m",
-                                                                      "inputs:["
-                                                                      "{step:1,"
-                                                                      " rebalan"
-                                                                      "ce:true}"
-                                                                      ", "
-                                                                      "{step:2,"
-                                                                      " "
-                                                                      "rebalanc"
-                                                                      "e:true},"
-                                                                      " {step:"
-                                                                      "3, "
-                                                                      "rebalanc"
-                                                                      "e:true},"
-                                                                      " "
-                                                                      "{step:4,"
-                                                                      " rebalan"
-                                                                      "ce:true}"
-                                                                      "]") "," SINK("s",
-                                                                                    "[{step:5}]")));
+    p = tree_plan(&t, NULL, job);
 
     assert_int_equal(p->chain_count, 5);
     for (i = 0; i < 4; i++)
@@ -368,29 +347,27 @@ max_parallelism_bounds_keyed_steps(void **state)
     (void)state;
     p = tree_plan(&t, NULL,
                   JOB("parallelism:4",
-                      SRC("i", "connector:'stdin'") "," KEYED(
-                          K ", parallelism:100") "," SINK("s", "[{step:2}]")));
+                      SRC("i", "connector:'stdin'") KEYED(K ", parallelism:100")
+                          SINK("s", "[{step:2}]")));
     assert_int_equal(p->max_parallelism, 256);
     tree_free(&t);
 
-    tree_refused(
-        &conf,
-        JOB("max_parallelism:2", SRC("i", "connector:'stdin'") "," KEYED(
-                                     K) "," SINK("s", "[{step:2}]")),
-        ERR_CONFIG, "", "parallelism 3 is above max_parallelism 2");
+    tree_refused(&conf,
+                 JOB("max_parallelism:2", SRC("i", "connector:'stdin'") KEYED(K)
+                                              SINK("s", "[{step:2}]")),
+                 ERR_CONFIG, "", "parallelism 3 is above max_parallelism 2");
     tree_refused(&conf,
                  JOB("max_parallelism:128",
-                     SRC("i", "connector:'stdin'") "," KEYED(
-                         K ", parallelism:200") "," SINK("s", "[{step:2}]")),
+                     SRC("i", "connector:'stdin'") KEYED(K ", parallelism:200")
+                         SINK("s", "[{step:2}]")),
                  ERR_JOBFILE, "j.lua:4",
                  "aggregate: parallelism 200 is above max_parallelism 128");
-    tree_refused(
-        &conf,
-        JOB("", SRC("i", "connector:'stdin'") "," KEYED(
-                    "key:[], parallelism:2") "," SINK("s", "[{step:2}]")),
-        ERR_JOBFILE, "j.lua:4",
-        "aggregate: parallelism 2, but key_by {} has one key for "
-        "all, so its parallelism is 1");
+    tree_refused(&conf,
+                 JOB("", SRC("i", "connector:'stdin'") KEYED(
+                             "key:[], parallelism:2") SINK("s", "[{step:2}]")),
+                 ERR_JOBFILE, "j.lua:4",
+                 "aggregate: parallelism 2, but key_by {} has one key for "
+                 "all, so its parallelism is 1");
 }
 
 static void
@@ -400,19 +377,16 @@ error_policy_is_the_steps_or_the_jobs(void **state)
     const struct plan *p;
 
     (void)state;
-    p = tree_plan(
-        &t, NULL,
-        JOB("on_error:'skip'",
-            SRC("a", "connector:'stdin', conn:{on_error:'fail'}") "," MAP(
-                "m",
-                "inputs:[{step:1}]") "," MAP("n",
-                                             "on_error:'fail', "
-                                             "inputs:[{step:2}]") "," SINK("s",
-                                                                           "[{"
-                                                                           "ste"
-                                                                           "p:"
-                                                                           "3}"
-                                                                           "]")));
+    p = tree_plan(&t, NULL,
+                  JOB("on_error:'skip'",
+                      SRC("a", "connector:'stdin', conn:{on_error:'fail'}")
+                          MAP("m", "inputs:[{step:1}]")
+                              MAP("n", "on_error:'fail', "
+                                       "inputs:[{step:2}]") SINK("s", "[{"
+                                                                      "ste"
+                                                                      "p:"
+                                                                      "3}"
+                                                                      "]")));
 
     assert_int_equal(p->steps[0].on_error, ON_ERROR_FAIL);
     assert_int_equal(p->steps[1].on_error, ON_ERROR_SKIP);
@@ -429,7 +403,7 @@ flags_of_the_job_follow_its_sources(void **state)
     (void)state;
     p = tree_plan(
         &t, NULL,
-        JOB("", SRC("a", "connector:'stdin'") "," SINK("s", "[{step:1}]")));
+        JOB("", SRC("a", "connector:'stdin'") SINK("s", "[{step:1}]")));
     assert_true(p->bounded);
     assert_false(p->stateful);
     assert_false(p->checkpoint);
@@ -437,8 +411,8 @@ flags_of_the_job_follow_its_sources(void **state)
     tree_free(&t);
 
     p = tree_plan(&t, NULL,
-                  JOB("checkpoint:false", SRC("a", KAFKA) "," KEYED(K) "," SINK(
-                                              "s", "[{step:2}]")));
+                  JOB("checkpoint:false",
+                      SRC("a", KAFKA) KEYED(K) SINK("s", "[{step:2}]")));
     assert_false(p->bounded);
     assert_true(p->stateful);
     assert_false(p->checkpoint);

@@ -49,16 +49,13 @@ static void
 a_stream_must_reach_a_sink(void **state)
 {
     (void)state;
-    refuse("", IN "," STEP("filter", "f", "5", "func:@1, inputs:[{step:1}]"),
+    refuse("", IN STEP("filter", "f", "5", "func:@1, inputs:[{step:1}]"),
            "j.lua:5", "filter: this stream reaches no sink");
     refuse("", "", "j.lua", "job: the job has no source");
     refuse("",
-           IN "," TIME "," STEP(
-               "aggregate", "a", "5",
-               AGG_REST
-               "late_output:'l', inputs:[{step:2}]") "," SINK("s", "6",
-                                                              "[{step:3, "
-                                                              "output:'l'}]"),
+           IN TIME STEP("aggregate", "a", "5",
+                        AGG_REST "late_output:'l', inputs:[{step:2}]")
+               SINK("s", "6", "[{step:3, output:'l'}]"),
            "j.lua:5", "aggregate: this stream reaches no sink");
 }
 
@@ -66,20 +63,16 @@ static void
 names_and_outputs_must_be_known(void **state)
 {
     (void)state;
-    refuse("", IN "," SINK("in", "2", "[{step:1}]"), "j.lua:2",
+    refuse("", IN SINK("in", "2", "[{step:1}]"), "j.lua:2",
            "sink: the name \"in\" is taken by the source of j.lua:1");
-    refuse("", IN "," SINK("s", "2", "[{step:1, output:'late'}]"), "j.lua:2",
+    refuse("", IN SINK("s", "2", "[{step:1, output:'late'}]"), "j.lua:2",
            "side_output: step in has no side output \"late\"; it has none");
-    refuse(
-        "",
-        IN "," TIME "," STEP(
-            "aggregate", "a", "5",
-            AGG_REST
-            "late_output:'l', inputs:[{step:2}]") "," SINK("s", "6",
-                                                           "[{step:3, "
-                                                           "output:'late'}]"),
-        "j.lua:6",
-        "side_output: step a has no side output \"late\"; it has: l");
+    refuse("",
+           IN TIME STEP("aggregate", "a", "5",
+                        AGG_REST "late_output:'l', inputs:[{step:2}]")
+               SINK("s", "6", "[{step:3, output:'late'}]"),
+           "j.lua:6",
+           "side_output: step a has no side output \"late\"; it has: l");
 }
 
 static void
@@ -89,19 +82,16 @@ a_window_needs_event_time(void **state)
 
     (void)state;
     refuse("",
-           IN "," STEP("aggregate", "a", "5",
-                       AGG_REST
-                       "inputs:[{step:1}]") "," SINK("s", "6", "[{step:2}]"),
+           IN STEP("aggregate", "a", "5", AGG_REST "inputs:[{step:1}]")
+               SINK("s", "6", "[{step:2}]"),
            "j.lua:9",
            "window: tumbling(1m) needs event time; add :event_time { … } "
            "after the source, or clock = \"processing\"");
-    accept(
-        &t, NULL,
-        IN "," STEP(
-            "aggregate", "a", "5",
-            "key:[], window:{kind:'global'}, inputs:[{step:1}],"
-            " aggs:[{name:'n', fn:'count', args:[]}]") "," SINK("s", "6",
-                                                                "[{step:2}]"));
+    accept(&t, NULL,
+           IN STEP("aggregate", "a", "5",
+                   "key:[], window:{kind:'global'}, inputs:[{step:1}],"
+                   " aggs:[{name:'n', fn:'count', args:[]}]")
+               SINK("s", "6", "[{step:2}]"));
     tree_free(&t);
 }
 
@@ -110,9 +100,8 @@ a_union_has_event_time_on_all_inputs_or_none(void **state)
 {
     (void)state;
     refuse("",
-           IN "," TIME
-              "," STEP("source", "b", "3", "connector:'stdin'") "," SINK(
-                  "s", "6", "[{step:2}, {step:3}]"),
+           IN TIME STEP("source", "b", "3", "connector:'stdin'")
+               SINK("s", "6", "[{step:2}, {step:3}]"),
            "j.lua:6",
            "union: event_time on some inputs only; it is missing on b "
            "(j.lua:3)");
@@ -129,59 +118,52 @@ event_time_stands_before_the_first_exchange(void **state)
     (void)state;
     (void)snprintf(msg, sizeof msg, "%sa rebalance", head);
     refuse("",
-           IN
-           "," STEP("event_time", "e", "2",
-                    "inputs:[{step:1, rebalance:true}]") "," SINK("s", "3",
-                                                                  "[{step:2}]"),
+           IN STEP("event_time", "e", "2", "inputs:[{step:1, rebalance:true}]")
+               SINK("s", "3", "[{step:2}]"),
            "j.lua:2", msg);
     (void)snprintf(msg, sizeof msg, "%sa union", head);
     refuse("",
-           IN "," STEP("source", "b", "1", "connector:'stdin'") "," STEP(
-               "event_time", "e", "2",
-               "inputs:[{step:1}, {step:2}]") "," SINK("s", "3", "[{step:3}]"),
+           IN STEP("source", "b", "1", "connector:'stdin'")
+               STEP("event_time", "e", "2", "inputs:[{step:1}, {step:2}]")
+                   SINK("s", "3", "[{step:3}]"),
            "j.lua:2", msg);
     (void)snprintf(msg, sizeof msg, "%stime", head);
     refuse("",
-           IN "," TIME
-              "," STEP("event_time", "e", "4",
-                       "inputs:[{step:2}]") "," SINK("s", "5", "[{step:3}]"),
+           IN TIME STEP("event_time", "e", "4", "inputs:[{step:2}]")
+               SINK("s", "5", "[{step:3}]"),
            "j.lua:4", msg);
-    refuse(
-        "",
-        IN
-        "," STEP("map", "m", "2", "func:@1, parallelism:3, inputs:[{step:1}]") "," STEP(
-            "event_time", "e", "4", "inputs:[{step:2}]") "," SINK("s", "5",
-                                                                  "[{step:3}]"),
-        "j.lua:4",
-        "event_time: it must stand before the first exchange, but a step "
-        "up to it has a parallelism other than its input's, which "
-        "rebalances");
+    refuse("",
+           IN STEP("map", "m", "2", "func:@1, parallelism:3, inputs:[{step:1}]")
+               STEP("event_time", "e", "4", "inputs:[{step:2}]")
+                   SINK("s", "5", "[{step:3}]"),
+           "j.lua:4",
+           "event_time: it must stand before the first exchange, but a step "
+           "up to it has a parallelism other than its input's, which "
+           "rebalances");
 }
 
 #define UPDATING                                                               \
-    IN "," TIME "," STEP("aggregate", "a", "5",                                \
-                         AGG_REST "lateness_ms:1000, inputs:[{step:2}]")
+    IN TIME STEP("aggregate", "a", "5",                                        \
+                 AGG_REST "lateness_ms:1000, inputs:[{step:2}]")
 
 static void
 updating_rows_are_not_aggregated_or_shuffled(void **state)
 {
     (void)state;
     refuse("",
-           UPDATING
-           "," STEP("map", "m", "6", "func:@1, inputs:[{step:3}]") "," STEP(
-               "aggregate", "b", "8",
-               AGG_REST "inputs:[{step:4}]") "," SINK("s", "9", "[{step:5}]"),
+           UPDATING STEP("map", "m", "6", "func:@1, inputs:[{step:3}]")
+               STEP("aggregate", "b", "8", AGG_REST "inputs:[{step:4}]")
+                   SINK("s", "9", "[{step:5}]"),
            "j.lua:3",
            "key_by: aggregate over an updating stream needs retraction; use "
            "a window");
-    refuse("", UPDATING "," SINK("s", "6", "[{step:3, rebalance:true}]"),
-           "j.lua:6",
+    refuse("", UPDATING SINK("s", "6", "[{step:3, rebalance:true}]"), "j.lua:6",
            "rebalance: the rows of a replace earlier ones (lateness), so only "
            "filter, select, map, flat_map and sink may follow it");
     refuse("",
-           UPDATING "," STEP("sink", "s", "6",
-                             "connector:'stdout', parallelism:3,"
-                             " inputs:[{step:3}]"),
+           UPDATING STEP("sink", "s", "6",
+                         "connector:'stdout', parallelism:3,"
+                         " inputs:[{step:3}]"),
            "j.lua:6",
            "sink: parallelism 2 != 3 would rebalance the rows of a, which "
            "replace earlier ones (lateness) and must keep their order");
@@ -194,9 +176,8 @@ filters_and_sinks_after_updating_rows_are_fine(void **state)
 
     (void)state;
     accept(&t, NULL,
-           UPDATING
-           "," STEP("filter", "f", "6", "func:@1, inputs:[{step:3}]") "," SINK(
-               "s", "7", "[{step:4}]"));
+           UPDATING STEP("filter", "f", "6", "func:@1, inputs:[{step:3}]")
+               SINK("s", "7", "[{step:4}]"));
     assert_true(tree_step(t.p, "s", STEP_SINK)->updating);
     assert_false(tree_step(t.p, "a", STEP_LOCAL)->updating);
     assert_true(tree_has_why(tree_step(t.p, "f", STEP_FILTER),
@@ -211,18 +192,14 @@ late_records_of_an_updating_step_are_append(void **state)
     struct tree t;
 
     (void)state;
-    accept(
-        &t, NULL,
-        IN "," TIME "," STEP(
-            "aggregate", "a", "5",
-            AGG_REST
-            "lateness_ms:1000, late_output:'l',"
-            " inputs:[{step:2}]") "," SINK("s", "6",
-                                           "[{step:3}]") "," SINK("l", "7",
-                                                                  "[{step:3, "
-                                                                  "output:'l', "
-                                                                  "rebalance:"
-                                                                  "true}]"));
+    accept(&t, NULL,
+           IN TIME STEP("aggregate", "a", "5",
+                        AGG_REST "lateness_ms:1000, late_output:'l',"
+                                 " inputs:[{step:2}]")
+               SINK("s", "6", "[{step:3}]") SINK("l", "7",
+                                                 "[{step:3, output:'l', "
+                                                 "rebalance:"
+                                                 "true}]"));
     assert_false(tree_step(t.p, "l", STEP_SINK)->updating);
     tree_free(&t);
 }
@@ -232,19 +209,18 @@ column_names_do_not_clash(void **state)
 {
     (void)state;
     refuse("",
-           IN "," TIME "," STEP("aggregate", "a", "7",
-                                "key:[], window:{kind:'global'}, "
-                                "inputs:[{step:2}],"
-                                " aggs:[{name:'window_start', fn:'count', "
-                                "args:[]}]") "," SINK("s", "8", "[{step:3}]"),
+           IN TIME STEP("aggregate", "a", "7",
+                        "key:[], window:{kind:'global'}, "
+                        "inputs:[{step:2}],"
+                        " aggs:[{name:'window_start', fn:'count', "
+                        "args:[]}]") SINK("s", "8", "[{step:3}]"),
            "j.lua:7", "aggregate: the name \"window_start\" is reserved");
     refuse("",
-           IN "," TIME
-              "," STEP("aggregate", "a", "7",
-                       "key:[{name:'n', field:'n'}], "
-                       "window:{kind:'global'},"
-                       " inputs:[{step:2}], aggs:[{name:'n', "
-                       "fn:'count'}]") "," SINK("s", "8", "[{step:3}]"),
+           IN TIME STEP("aggregate", "a", "7",
+                        "key:[{name:'n', field:'n'}], "
+                        "window:{kind:'global'},"
+                        " inputs:[{step:2}], aggs:[{name:'n', "
+                        "fn:'count'}]") SINK("s", "8", "[{step:3}]"),
            "j.lua:7", "aggregate: the name \"n\" is a key field already");
 }
 
@@ -302,13 +278,12 @@ expect_warning(const char *steps, const char *place, const char *text)
     tree_free(&t);
 }
 
-#define GLOBAL_OVER(source)                                                         \
-    "{kind:'source', name:'g', place:'j.lua:3', " source "}," STEP(                 \
-        "aggregate", "a", "6",                                                      \
-        "key:[{name:'k', field:'k'}], window:{kind:'global'},"                      \
-        " inputs:[{step:1}], aggs:[{name:'n', fn:'count', args:[]}]") "," SINK("s", \
-                                                                               "7", \
-                                                                               "[{step:2}]")
+#define GLOBAL_OVER(source)                                                    \
+    "{kind:'source', name:'g', place:'j.lua:3', " source                       \
+    "}," STEP("aggregate", "a", "6",                                           \
+              "key:[{name:'k', field:'k'}], window:{kind:'global'},"           \
+              " inputs:[{step:1}], aggs:[{name:'n', fn:'count', args:[]}]")    \
+        SINK("s", "7", "[{step:2}]")
 
 static void
 a_global_window_over_an_endless_source_is_warned_about(void **state)
@@ -341,15 +316,14 @@ updating_windows_that_share_a_message_key_are_warned_about(void **state)
         "add \"window_start\" to its key";
 
     (void)state;
-    expect_warning(UPDATING "," KAFKA_SINK("{topic:'o'}"), "j.lua:7", text);
-    expect_warning(UPDATING "," KAFKA_SINK("{key:{kind:'field', field:'k'}}"),
+    expect_warning(UPDATING KAFKA_SINK("{topic:'o'}"), "j.lua:7", text);
+    expect_warning(UPDATING KAFKA_SINK("{key:{kind:'field', field:'k'}}"),
                    "j.lua:7", text);
-    expect_warning(UPDATING
-                   "," KAFKA_SINK("{key:{kind:'fields', cols:[{name:'k',"
-                                  " field:'k'}, {name:'window_start',"
-                                  " field:'window_start'}]}}"),
+    expect_warning(UPDATING KAFKA_SINK("{key:{kind:'fields', cols:[{name:'k',"
+                                       " field:'k'}, {name:'window_start',"
+                                       " field:'window_start'}]}}"),
                    "", NULL);
-    expect_warning(UPDATING "," KAFKA_SINK("{key:{kind:'none'}}"), "", NULL);
+    expect_warning(UPDATING KAFKA_SINK("{key:{kind:'none'}}"), "", NULL);
 }
 
 static void
@@ -358,16 +332,12 @@ several_automatic_names_of_state_are_warned_about(void **state)
     struct tree t;
 
     (void)state;
-    accept(
-        &t, NULL,
-        IN
-        "," TIME
-        "," STEP("aggregate", "aggregate-1", "5", "auto:true, " AGG_REST "inputs:[{step:2}]") "," STEP(
-            "aggregate", "aggregate-2", "6",
-            "auto:true, " AGG_REST
-            "inputs:[{step:2}]") "," SINK("s", "7",
-                                          "[{step:3}]") "," SINK("u", "8",
-                                                                 "[{step:4}]"));
+    accept(&t, NULL,
+           IN TIME STEP("aggregate", "aggregate-1", "5",
+                        "auto:true, " AGG_REST "inputs:[{step:2}]")
+               STEP("aggregate", "aggregate-2", "6",
+                    "auto:true, " AGG_REST "inputs:[{step:2}]")
+                   SINK("s", "7", "[{step:3}]") SINK("u", "8", "[{step:4}]"));
     assert_int_equal(t.p->warning_count, 2);
     assert_string_equal(t.p->warnings[1].place, "j.lua:6");
     assert_non_null(strstr(t.p->warnings[1].text, "aggregate-2 keeps state"));

@@ -227,16 +227,19 @@ arguments_are_written_as_the_job_said_them(void **state)
     expect_step("{kind:'aggregate', name:'x', place:'j.lua:3', key:[],"
                 " inputs:[{step:2}], on_null:'skip', window:{kind:'global'},"
                 " late_output:'late', lateness_ms:90000,"
-                " aggs:[{name:'a', fn:'min_by', args:[{field:'p'}],"
-                "  what:['x'], what_list:false}, {name:'b', fn:'max_by',"
-                "  args:[{func:@1}], what:['x', 'y'], what_list:true},"
+                " aggs:[{name:'a', fn:'min_by', args:[{field:'p'},"
+                "  {field:'x.y'}], what:['y'], what_list:false}, {name:'b', "
+                "fn:'max_by',"
+                "  args:[{func:@1}, {field:'x'}, {field:'y'}],"
+                "  what:['x', 'y'], what_list:true},"
                 " {name:'c', fn:'percentile', args:[{field:'v'}],"
                 "  q:[0.5, 1], q_text:['0.50', '1'], error:0.05},"
                 " {name:'d', fn:'sum', args:[{field:'v'}], as:'float',"
                 "  overflow:'string'}]}",
                 "local_aggregate x: key=[] window=global() late_output=late "
-                "on_null=skip select=[a=min_by(p, x), b=max_by(lua, [x, y]), "
-                "c=percentile(v, [0.50, 1], error=0.05), d=sum(v, as=float, "
+                "on_null=skip select=[a=min_by(p, x.y), "
+                "b=max_by(lua, [x, y]), c=percentile(v, [0.50, 1], "
+                "error=0.05), d=sum(v, as=float, "
                 "overflow=string)] (j.lua:3)");
 }
 

@@ -52,8 +52,7 @@ auto_splits_when_every_aggregate_merges(void **state)
     const struct plan_edge *edge;
 
     (void)state;
-    p = build(&t, "AUTO",
-              AGG("a", "2", KEY_K, CUSTOM(", merge:@4")) "," SINK("3"));
+    p = build(&t, "AUTO", AGG("a", "2", KEY_K, CUSTOM(", merge:@4")) SINK("3"));
 
     local = tree_step(p, "a", STEP_LOCAL);
     global = tree_step(p, "a", STEP_GLOBAL);
@@ -78,7 +77,7 @@ one_phase_sends_records_by_hash(void **state)
     const struct plan_step *s;
 
     (void)state;
-    p = build(&t, "ONE_PHASE", AGG("a", "2", KEY_K, COUNT) "," SINK("3"));
+    p = build(&t, "ONE_PHASE", AGG("a", "2", KEY_K, COUNT) SINK("3"));
 
     s = tree_step(p, "a", STEP_AGGREGATE);
     assert_true(tree_has_why(s, "ONE_PHASE by option"));
@@ -95,7 +94,7 @@ two_phase_by_option_says_so(void **state)
     const struct plan *p;
 
     (void)state;
-    p = build(&t, "TWO_PHASE", AGG("a", "2", KEY_K, COUNT) "," SINK("3"));
+    p = build(&t, "TWO_PHASE", AGG("a", "2", KEY_K, COUNT) SINK("3"));
 
     assert_true(
         tree_has_why(tree_step(p, "a", STEP_LOCAL), "TWO_PHASE by option"));
@@ -109,17 +108,17 @@ a_missing_merge_or_a_broken_law_makes_one_phase(void **state)
     const struct plan *p;
 
     (void)state;
-    p = build(&t, "AUTO", AGG("a", "2", KEY_K, CUSTOM("")) "," SINK("3"));
+    p = build(&t, "AUTO", AGG("a", "2", KEY_K, CUSTOM("")) SINK("3"));
     assert_true(tree_has_why(tree_step(p, "a", STEP_AGGREGATE),
                              "ONE_PHASE: aggregator m has no merge "
                              "(j.lua:7)"));
     assert_int_equal(p->warning_count, 0);
     tree_free(&t);
 
-    p = build(
-        &t, "AUTO",
-        AGG("a", "2", KEY_K,
-            CUSTOM(", merge:@4, law:{ok:false, text:'x != y'}")) "," SINK("3"));
+    p = build(&t, "AUTO",
+              AGG("a", "2", KEY_K,
+                  CUSTOM(", merge:@4, law:{ok:false, text:'x != y'}"))
+                  SINK("3"));
     assert_true(tree_has_why(tree_step(p, "a", STEP_AGGREGATE),
                              "ONE_PHASE: aggregator m broke a law: x != y "
                              "(j.lua:7)"));
@@ -130,8 +129,8 @@ a_missing_merge_or_a_broken_law_makes_one_phase(void **state)
     tree_free(&t);
 
     p = build(&t, "AUTO",
-              AGG("a", "2", KEY_K,
-                  CUSTOM(", merge:@4, law:{ok:true}")) "," SINK("3"));
+              AGG("a", "2", KEY_K, CUSTOM(", merge:@4, law:{ok:true}"))
+                  SINK("3"));
     (void)tree_step(p, "a", STEP_LOCAL);
     tree_free(&t);
 }
@@ -148,7 +147,7 @@ two_phase_refuses_what_cannot_merge(void **state)
         " place:'j.lua:2', inputs:[{step:1}]}," AGG(
             "a", "2", KEY_K,
             "aggs:[{name:'mid', fn:'custom', place:'j.lua:4', init:@1,"
-            " add:@2, result:@3}]") "," SINK("3") "]}",
+            " add:@2, result:@3}]") SINK("3") "]}",
         ERR_JOBFILE, "j.lua:5",
         "aggregate: TWO_PHASE, but aggregator mid has no merge (j.lua:4)");
 }
@@ -166,9 +165,8 @@ rows_that_lie_right_are_not_sent_again(void **state)
 
     (void)state;
     p = build(&t, "AUTO",
-              AGG("a", "2", "[{name:'k', field:'x.y'}]", COUNT) "," FILTER(
-                  "3") "," AGG("b", "4", "[{name:'q', field:'k'}]",
-                               COUNT) "," SINK("5"));
+              AGG("a", "2", "[{name:'k', field:'x.y'}]", COUNT) FILTER("3")
+                  AGG("b", "4", "[{name:'q', field:'k'}]", COUNT) SINK("5"));
 
     s = tree_step(p, "b", STEP_AGGREGATE);
     assert_true(tree_has_why(s, "ONE_PHASE: input is already distributed by "
@@ -217,11 +215,9 @@ late_records_leave_where_the_input_arrives(void **state)
     static const char steps[] =
         "{kind:'aggregate', name:'a', place:'j.lua:5', inputs:[{step:2}],"
         " key:" KEY_K ", " WINDOW ", " COUNT
-        ", late_output:'late', parallelism:2}," SINK(
-            "3") ","
-                 "{kind:'sink', name:'late', place:'j.lua:8', "
-                 "connector:'blackhole',"
-                 " inputs:[{step:3, output:'late'}]}";
+        ", late_output:'late', parallelism:2}, {kind:'sink', name:'late',"
+        " place:'j.lua:8', connector:'blackhole', inputs:[{step:3, "
+        "output:'late'}]}," SINK("3");
     struct tree t;
     const struct plan *p;
     const struct plan_step *late;
@@ -251,7 +247,7 @@ one_key_for_all_has_parallelism_one(void **state)
     const struct plan *p;
 
     (void)state;
-    p = build(&t, "AUTO", AGG("a", "2", "[]", COUNT) "," SINK("3"));
+    p = build(&t, "AUTO", AGG("a", "2", "[]", COUNT) SINK("3"));
 
     assert_int_equal(tree_step(p, "a", STEP_LOCAL)->parallelism, 4);
     assert_int_equal(tree_step(p, "a", STEP_GLOBAL)->parallelism, 1);
