@@ -167,6 +167,9 @@ updating_rows_are_not_aggregated_or_shuffled(void **state)
            "j.lua:6",
            "sink: parallelism 2 != 3 would rebalance the rows of a, which "
            "replace earlier ones (lateness) and must keep their order");
+    refuse("", UPDATING SINK("s", "6", "[{step:3}, {step:2}]"), "j.lua:6",
+           "union: the rows of a replace earlier ones (lateness), so only "
+           "filter, select, map, flat_map and sink may follow it");
 }
 
 static void

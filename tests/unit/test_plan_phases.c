@@ -210,6 +210,47 @@ other_keys_order_or_parallelism_are_sent_again(void **state)
 }
 
 static void
+a_dot_in_a_name_is_no_path(void **state)
+{
+    struct tree t;
+    const struct plan *p;
+
+    (void)state;
+    p = build(&t, "AUTO",
+              AGG("a", "2", "[{name:'x.y', field:'z'}]", COUNT)
+                  AGG("b", "3", "[{name:'y', field:'x.y'}]", COUNT) SINK("4"));
+    (void)tree_step(p, "b", STEP_LOCAL);
+    tree_free(&t);
+
+    p = build(&t, "AUTO",
+              AGG("a", "2", "[{name:'x.y', field:'z'}]", COUNT)
+                  AGG("b", "3", "[{name:'x.y', field:'x\\.y'}]", COUNT)
+                      SINK("4"));
+    (void)tree_step(p, "b", STEP_AGGREGATE);
+    tree_free(&t);
+}
+
+static void
+chaining_of_an_aggregate_leaves_its_local_half_alone(void **state)
+{
+    struct tree t;
+    const struct plan *p;
+
+    (void)state;
+    p = build(
+        &t, "AUTO",
+        AGG("a", "2", KEY_K, "chaining:'never', slot_sharing_group:'g', " COUNT)
+            SINK("3"));
+
+    assert_int_equal(tree_step(p, "a", STEP_LOCAL)->chain, 0);
+    assert_string_equal(tree_step(p, "a", STEP_LOCAL)->group, "default");
+    assert_string_equal(tree_step(p, "a", STEP_GLOBAL)->group, "g");
+    assert_true(
+        tree_has_why(tree_step(p, "out", STEP_SINK), "not chained: option"));
+    tree_free(&t);
+}
+
+static void
 late_records_leave_where_the_input_arrives(void **state)
 {
     static const char steps[] =
@@ -266,6 +307,8 @@ main(void)
         cmocka_unit_test(two_phase_refuses_what_cannot_merge),
         cmocka_unit_test(rows_that_lie_right_are_not_sent_again),
         cmocka_unit_test(other_keys_order_or_parallelism_are_sent_again),
+        cmocka_unit_test(a_dot_in_a_name_is_no_path),
+        cmocka_unit_test(chaining_of_an_aggregate_leaves_its_local_half_alone),
         cmocka_unit_test(late_records_leave_where_the_input_arrives),
         cmocka_unit_test(one_key_for_all_has_parallelism_one),
     };
