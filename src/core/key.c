@@ -361,7 +361,8 @@ walk_token(struct walk *w, const char *p, size_t len)
     if (*p != KEY_END && w->out != NULL)
         put_scalar(w->out, p, len);
     w->first = false;
-    w->at_name = !name && in_map(w);
+    /* A bracket that closes ends a value, whatever stood before it. */
+    w->at_name = (*p == KEY_END || !name) && in_map(w);
     return true;
 }
 
