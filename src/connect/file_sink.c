@@ -33,7 +33,7 @@
 #include "base/fault.h"
 #include "base/mem.h"
 #include "connect/connect.h"
-#include "format/format.h"
+#include "connect/out_line.h"
 
 enum {
     BUFFER_BYTES = 256 << 10,
@@ -368,15 +368,13 @@ write_record(struct sink_task *t, const struct rec *r, const char *key,
 {
     size_t from = t->text.len;
     size_t len;
-    bool null;
     int got;
 
     /* The part is opened behind the encoding, so that a record which cannot
      * be written makes none; a header then has to go in front. */
-    got = encoder_encode(t->encoder, r, key, key_len, &t->text, &null, e);
+    got = out_line(t->encoder, r, key, key_len, &t->text, e);
     if (got < 0)
         return got;
-    buf_addc(&t->text, '\n');
     len = t->text.len - from;
     if (t->part == NULL) {
         struct buf first = t->text;

@@ -149,7 +149,7 @@ read_range(struct gen_field *f, const struct opt *o, bool dbl, struct err *e)
 {
     double a = opt_dbl(o, "a", 0), b = opt_dbl(o, "b", 1);
 
-    if (!(a <= b))
+    if (!dbl && !(a <= b))
         return err_set(e, ERR_JOBFILE, "the range %g to %g is empty", a, b);
     f->kind = dbl ? GEN_FLOAT : GEN_INT;
     f->from_d = a;

@@ -27,7 +27,7 @@
 #include "base/opts.h"
 #include "core/connector.h"
 
-enum { GEN_ZIPF_MAX = 1 << 24, GEN_HEX_MAX = 1 << 20 };
+enum { GEN_ZIPF_MAX = 100000000, GEN_HEX_MAX = 1 << 20 };
 
 struct gen;
 
@@ -43,8 +43,8 @@ struct gen_call {      /* how user functions are reached */
  * @param fields list of fields in any order (they are sorted); NULL = none.
  *        Borrowed for this call.
  * @param seed   the option `seed`.
- * @return 0, or ERR_JOBFILE: an unknown kind, an empty list, a < b hurt, a
- *         limit passed.
+ * @return 0, or ERR_JOBFILE: an unknown kind, an empty list or range, a limit
+ *         passed.
  * @thread coordinator.
  */
 MUST_USE int gen_new(const struct opt *fields, uint64_t seed, struct gen **ret,

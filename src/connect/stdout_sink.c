@@ -29,7 +29,7 @@
 #include "base/fault.h"
 #include "base/mem.h"
 #include "connect/connect.h"
-#include "format/format.h"
+#include "connect/out_line.h"
 
 enum {
     CHUNK_BYTES = 128 << 10, /* given away before the end of a batch */
@@ -324,16 +324,14 @@ write_record(struct sink_task *t, const struct rec *r, const char *key,
              uint32_t key_len, uint64_t *ret_bytes, struct err *e)
 {
     size_t from;
-    bool null;
     int got;
 
     if (t->fill == NULL)
         t->fill = get_chunk(t);
     from = t->fill->text.len;
-    got = encoder_encode(t->encoder, r, key, key_len, &t->fill->text, &null, e);
+    got = out_line(t->encoder, r, key, key_len, &t->fill->text, e);
     if (got < 0)
         return got;
-    buf_addc(&t->fill->text, '\n');
     *ret_bytes = t->fill->text.len - from;
     if (t->fill->text.len < CHUNK_BYTES)
         return 0;
