@@ -27,13 +27,14 @@ struct conn_env {
     const char *step;       /* step name */
     const char *place;      /* "job.lua:6" */
     const struct opt *opts; /* normalised options of source or sink */
-    const struct opt *job_opts; /* job options (bootstrap_servers, properties) */
-    const struct opt *cli;  /* map: "X" (map of -X), "bootstrap_servers",
-                               "bounded" (bool); never NULL */
-    uint32_t parallelism;   /* subtasks */
-    uint16_t src;           /* number of the source step (rec.src) */
-    void *script;           /* coordinator's struct script, for Lua connectors;
-                               NULL where none is needed */
+    const struct opt
+        *job_opts;         /* job options (bootstrap_servers, properties) */
+    const struct opt *cli; /* map: "X" (map of -X), "bootstrap_servers",
+                              "bounded" (bool); never NULL */
+    uint32_t parallelism;  /* subtasks */
+    uint16_t src;          /* number of the source step (rec.src) */
+    void *script;          /* coordinator's struct script, for Lua connectors;
+                              NULL where none is needed */
 };
 
 /* Calls function `func` of the task's Lua state with one integer. The hook
@@ -67,10 +68,10 @@ struct source_bad { /* a record of the batch that cannot be used */
 
 struct source_event {
     enum source_event_kind kind;
-    uint32_t part;    /* task-local number of a partition, from 0, dense */
-    int64_t wait_ms;  /* SOURCE_NONE: ask again after this; -1 = only wake */
-    uint64_t bytes;   /* SOURCE_BATCH: payload and key bytes read */
-    bool discovered;  /* SOURCE_ADDED: found while running, not at start */
+    uint32_t part;   /* task-local number of a partition, from 0, dense */
+    int64_t wait_ms; /* SOURCE_NONE: ask again after this; -1 = only wake */
+    uint64_t bytes;  /* SOURCE_BATCH: payload and key bytes read */
+    bool discovered; /* SOURCE_ADDED: found while running, not at start */
     const struct source_bad *bad; /* of SOURCE_BATCH, ascending index */
     uint32_t bad_count;
 };
@@ -88,8 +89,7 @@ struct source_type {
      * positions. May block (coordinator thread).
      * @return 0, or ERR_UNAVAILABLE, ERR_CONFIG, ERR_IO, ERR_JOBFILE.
      */
-    int (*open)(const struct conn_env *env, struct source **ret,
-                struct err *e);
+    int (*open)(const struct conn_env *env, struct source **ret, struct err *e);
     /** Make the task of `subtask`; called by the coordinator. */
     int (*task_new)(struct source *s, const struct conn_task *conf,
                     struct source_task **ret, struct err *e);
@@ -117,8 +117,8 @@ struct source_type {
      * `blobs` are the snapshots of all tasks of one round, in subtask order.
      * Kafka commits group offsets. May be NULL. @thread coordinator.
      */
-    int (*committed)(struct source *s, const struct buf *blobs,
-                     uint32_t count, bool final, struct err *e);
+    int (*committed)(struct source *s, const struct buf *blobs, uint32_t count,
+                     bool final, struct err *e);
     /** Housekeeping (discovery, client callbacks); coordinator, ~100 ms. */
     int (*tick)(struct source *s, struct err *e);
     /** Records still to be read (Kafka lag), -1 unknown. Any thread. */
@@ -133,8 +133,8 @@ struct sink_task;
 
 /* One encoded message for a raw_payload sink. */
 struct sink_message {
-    const char *key;   /* NULL = no key */
-    const char *val;   /* NULL = tombstone */
+    const char *key; /* NULL = no key */
+    const char *val; /* NULL = tombstone */
     uint32_t key_len;
     uint32_t val_len;
     int32_t partition; /* -1 = by the partitioner */
@@ -173,6 +173,11 @@ struct sink_type {
                      const struct sink_message *m, struct err *e);
     /** Hand buffered output on at the end of a batch; must be cheap. */
     int (*batch_end)(struct sink_task *t, struct err *e);
+    /** The subtask has no input now: hand on what is gathered, for latency;
+     * must not block. May be NULL. */
+    int (*idle)(struct sink_task *t, struct err *e);
+    /** Partitions of the target, for partition=function; may be NULL. */
+    int32_t (*partitions)(struct sink_task *t);
     /**
      * Make everything accepted so far delivered (before a barrier, at the
      * end). @return 0 when done, ERR_AGAIN while waiting (wake follows).

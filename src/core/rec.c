@@ -26,6 +26,7 @@ void
 batch_fini(struct batch *b)
 {
     free(b->recs);
+    free(b->keys);
     arena_fini(&b->arena);
     memset(b, 0, sizeof *b);
 }
@@ -95,11 +96,23 @@ batch_add_copy(struct batch *b, const struct rec *r)
     return c;
 }
 
+void
+batch_set_key(struct batch *b, const char *bytes, uint32_t len, uint64_t hash)
+{
+    size_t cap = b->keys_cap;
+
+    assert(b->n > 0);
+    mem_grow(&b->keys, &cap, b->cap, sizeof *b->keys);
+    b->keys_cap = (uint32_t)cap;
+    b->keys[b->n - 1] = (struct rec_key){
+        .bytes = arena_dup(&b->arena, bytes, len), .len = len, .hash = hash};
+}
+
 struct rec_headers *
 rec_headers_new(struct arena *a, uint32_t count)
 {
-    size_t size = sizeof(struct rec_headers) +
-                  count * sizeof(struct rec_header);
+    size_t size =
+        sizeof(struct rec_headers) + count * sizeof(struct rec_header);
     struct rec_headers *h = arena_alloc(a, size);
 
     memset(h, 0, size);

@@ -58,8 +58,8 @@ struct rec_headers { /* immutable once attached; ordered, names may repeat */
 };
 
 struct rec {
-    const char *val; /* payload; NULL only for a tombstone */
-    const char *key; /* message key; NULL = none */
+    const char *val;                   /* payload; NULL only for a tombstone */
+    const char *key;                   /* message key; NULL = none */
     const struct rec_headers *headers; /* NULL = none */
     const struct val *row; /* decoded columns of the current segment, or NULL */
     int64_t ts;            /* event time, ms (with REC_HAS_TS) */
@@ -74,9 +74,18 @@ struct rec {
     uint8_t flags;  /* REC_... */
 };
 
+/* Canonical key of a record behind a hash exchange. */
+struct rec_key {
+    const char *bytes; /* len bytes, core/key.h */
+    uint32_t len;
+    uint64_t hash; /* hash_key() of them */
+};
+
 struct batch {
     struct rec *recs;
-    uint32_t n, cap;
+    struct rec_key *keys; /* parallel to recs behind a hash exchange, or NULL */
+    uint32_t n, cap, keys_cap;
+    uint32_t part;      /* task-local partition all records came from */
     struct arena arena; /* bytes made for this batch */
 };
 
@@ -92,6 +101,9 @@ struct rec *batch_add(struct batch *b);
 struct rec *batch_add_ref(struct batch *b, const struct rec *r);
 /** Append a copy of `r` with all its bytes in b's arena. @thread owner. */
 struct rec *batch_add_copy(struct batch *b, const struct rec *r);
+/** Set the key of the newest record (bytes copied). @thread the owner. */
+void batch_set_key(struct batch *b, const char *bytes, uint32_t len,
+                   uint64_t hash);
 /** Headers with `count` items, zeroed, in `a`. @thread owner of a. */
 struct rec_headers *rec_headers_new(struct arena *a, uint32_t count);
 

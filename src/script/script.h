@@ -77,6 +77,11 @@ MUST_USE int script_flat_map(struct script *s, int func, const struct rec *r,
 MUST_USE int script_value(struct script *s, int func, const struct rec *r,
                           struct reader *reader, struct arena *a,
                           struct val *ret, struct err *e);
+/** As script_value(), with an integer as second argument (partition=). */
+MUST_USE int script_value_with(struct script *s, int func,
+                               const struct rec *r, struct reader *reader,
+                               int64_t second, struct arena *a,
+                               struct val *ret, struct err *e);
 /** Fill type and ctx of a custom aggregate (agg_custom_f; arg = script). */
 int script_agg(void *script, struct agg *a, struct err *e);
 /** The record whose fields a custom aggregator without args reads, and its

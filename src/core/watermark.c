@@ -1,0 +1,293 @@
+#include "core/watermark.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "core/rec.h"
+
+enum part_state { PART_ACTIVE, PART_IDLE, PART_FINISHED };
+
+struct wm_part {
+    struct wm_part *next;
+    int64_t wm; /* the owner's */
+    int64_t ooo;
+    int64_t published;     /* under the lock: wm others may see */
+    int64_t at_end_ms;     /* under the lock: -1 = not at the end */
+    enum part_state state; /* under the lock */
+};
+
+struct wm_source {
+    pthread_mutex_t lock;
+    struct wm_conf conf;
+    struct wm_part *parts;
+    int64_t combined;
+    int64_t all_idle_since; /* monotonic ms, -1 = not all idle */
+    int64_t all_idle_base;  /* combined when they became so */
+};
+
+struct wm_source *
+wm_source_new(const struct wm_conf *conf)
+{
+    struct wm_source *s = mem_zalloc(sizeof *s);
+
+    (void)pthread_mutex_init(&s->lock, NULL);
+    s->conf = *conf;
+    s->combined = WM_NONE;
+    s->all_idle_since = -1;
+    return s;
+}
+
+void
+wm_source_free(struct wm_source **sp)
+{
+    struct wm_source *s = *sp;
+
+    *sp = NULL;
+    if (s == NULL)
+        return;
+    while (s->parts != NULL) {
+        struct wm_part *p = s->parts;
+
+        s->parts = p->next;
+        free(p);
+    }
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+struct wm_part *
+wm_part_add(struct wm_source *s, bool discovered)
+{
+    struct wm_part *p = mem_zalloc(sizeof *p);
+
+    p->wm = p->published = WM_NONE;
+    p->ooo = s->conf.out_of_orderness_ms;
+    p->at_end_ms = -1;
+    (void)pthread_mutex_lock(&s->lock);
+    if (discovered)
+        p->wm = p->published = s->combined;
+    p->next = s->parts;
+    s->parts = p;
+    s->all_idle_since = -1;
+    (void)pthread_mutex_unlock(&s->lock);
+    return p;
+}
+
+int64_t
+wm_part_now(const struct wm_part *p)
+{
+    return p->wm;
+}
+
+void
+wm_part_record(struct wm_part *p, int64_t ts)
+{
+    int64_t wm = ts - p->ooo - 1;
+
+    if (wm > p->wm)
+        p->wm = wm;
+}
+
+void
+wm_part_wake(struct wm_source *s, struct wm_part *p)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (p->state == PART_IDLE) {
+        p->state = PART_ACTIVE;
+        if (p->wm < s->combined)
+            p->wm = p->published = s->combined;
+        s->all_idle_since = -1;
+    }
+    p->at_end_ms = -1;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
+wm_part_publish(struct wm_source *s, struct wm_part *p)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    p->published = p->wm;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
+wm_part_at_end(struct wm_source *s, struct wm_part *p, int64_t now_ms)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (p->at_end_ms == -1)
+        p->at_end_ms = now_ms;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
+wm_part_finish(struct wm_source *s, struct wm_part *p)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    p->state = PART_FINISHED;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+struct sums {
+    int64_t active_min, idle_max;
+    uint32_t active, idle, finished;
+};
+
+static void
+sum_parts(struct wm_source *s, int64_t now_ms, struct sums *m)
+{
+    struct wm_part *p;
+
+    *m = (struct sums){.active_min = WM_MAX, .idle_max = WM_NONE};
+    for (p = s->parts; p != NULL; p = p->next) {
+        if (p->state == PART_ACTIVE && p->at_end_ms != -1 &&
+            s->conf.idle_ms >= 0 && now_ms - p->at_end_ms >= s->conf.idle_ms)
+            p->state = PART_IDLE;
+        if (p->state == PART_ACTIVE) {
+            m->active++;
+            if (p->published < m->active_min)
+                m->active_min = p->published;
+        } else if (p->state == PART_IDLE) {
+            m->idle++;
+            if (p->published > m->idle_max)
+                m->idle_max = p->published;
+        } else {
+            m->finished++;
+        }
+    }
+}
+
+/* Nothing active but something idle: the largest, then hold or follow. */
+static int64_t
+all_idle(struct wm_source *s, int64_t idle_max, int64_t now_ms)
+{
+    int64_t past;
+
+    if (s->all_idle_since == -1) {
+        s->all_idle_since = now_ms;
+        s->all_idle_base = idle_max > s->combined ? idle_max : s->combined;
+    }
+    if (s->conf.all_idle_ms < 0 || s->all_idle_base == WM_NONE)
+        return s->all_idle_base;
+    past = now_ms - s->all_idle_since - s->conf.all_idle_ms;
+    return past > 0 ? s->all_idle_base + past : s->all_idle_base;
+}
+
+int64_t
+wm_source_now(struct wm_source *s, int64_t now_ms, bool *ret_idle)
+{
+    struct sums m;
+    int64_t wm = WM_NONE;
+
+    (void)pthread_mutex_lock(&s->lock);
+    sum_parts(s, now_ms, &m);
+    *ret_idle = false;
+    if (m.active != 0) {
+        wm = m.active_min;
+    } else if (m.idle != 0) {
+        wm = all_idle(s, m.idle_max, now_ms);
+        *ret_idle = s->conf.all_idle_ms < 0;
+    } else if (m.finished != 0) {
+        wm = WM_MAX;
+    }
+    if (wm > s->combined)
+        s->combined = wm;
+    wm = s->combined;
+    (void)pthread_mutex_unlock(&s->lock);
+    return wm;
+}
+
+int64_t
+wm_source_wait(struct wm_source *s, int64_t now_ms)
+{
+    int64_t wait = -1;
+    struct wm_part *p;
+
+    (void)pthread_mutex_lock(&s->lock);
+    for (p = s->parts; p != NULL; p = p->next) {
+        int64_t rest;
+
+        if (p->state != PART_ACTIVE || p->at_end_ms == -1 ||
+            s->conf.idle_ms < 0)
+            continue;
+        rest = p->at_end_ms + s->conf.idle_ms - now_ms;
+        if (rest < 0)
+            rest = 0;
+        if (wait == -1 || rest < wait)
+            wait = rest;
+    }
+    if (s->all_idle_since != -1 && s->conf.all_idle_ms >= 0 &&
+        (wait == -1 || wait > 10))
+        wait = 10;
+    (void)pthread_mutex_unlock(&s->lock);
+    return wait;
+}
+
+void
+wm_input_init(struct wm_input *w, uint32_t count)
+{
+    uint32_t i;
+
+    memset(w, 0, sizeof *w);
+    w->lanes = mem_zalloc((count + 1) * sizeof *w->lanes);
+    w->count = count;
+    w->wm = WM_NONE;
+    for (i = 0; i < count; i++)
+        w->lanes[i].wm = WM_NONE;
+}
+
+void
+wm_input_fini(struct wm_input *w)
+{
+    free(w->lanes);
+    memset(w, 0, sizeof *w);
+}
+
+static bool
+combine(struct wm_input *w)
+{
+    int64_t active = WM_MAX, idle = WM_NONE, wm;
+    uint32_t i, active_n = 0, idle_n = 0, finished_n = 0;
+    bool was_idle = w->idle;
+
+    for (i = 0; i < w->count; i++) {
+        const struct wm_input_lane *l = &w->lanes[i];
+
+        if (l->wm == WM_MAX) {
+            finished_n++;
+        } else if (l->ended) {
+            continue;
+        } else if (l->idle) {
+            idle_n++;
+            idle = l->wm > idle ? l->wm : idle;
+        } else {
+            active_n++;
+            active = l->wm < active ? l->wm : active;
+        }
+    }
+    w->idle = active_n == 0 && idle_n != 0;
+    if (active_n + idle_n == 0 && finished_n != w->count)
+        return false;
+    wm = active_n != 0 || idle_n == 0 ? active : idle;
+    if (wm <= w->wm)
+        return was_idle != w->idle;
+    w->wm = wm;
+    return true;
+}
+
+bool
+wm_input_set(struct wm_input *w, uint32_t i, int64_t wm, bool idle)
+{
+    if (wm > w->lanes[i].wm)
+        w->lanes[i].wm = wm;
+    w->lanes[i].idle = idle;
+    return combine(w);
+}
+
+bool
+wm_input_end(struct wm_input *w, uint32_t i)
+{
+    w->lanes[i].ended = true;
+    return combine(w);
+}

@@ -1,0 +1,91 @@
+/*
+ * Watermarks: per partition, combined per source, combined per input.
+ *
+ * A `wm_source` is shared by the subtasks of one event_time step: the
+ * combined watermark is the minimum over the active partitions of all
+ * subtasks, so that a partition that wakes or is discovered starts where the
+ * source stands and never behind what others already sent (API.md section
+ * 4). A `wm_input` combines what arrives on the inputs of one subtask.
+ *
+ * | partition | state                                    | holds the minimum |
+ * | active    | read lately, or blocked                  | yes               |
+ * | idle      | nothing to read for idle_ms              | no                |
+ * | finished  | will never give records again            | no                |
+ *
+ * All idle: the largest watermark of theirs; then held, or following the
+ * wall clock all_idle_ms after that. All finished: WM_MAX.
+ * Thread: wm_source calls any (one lock, taken once a batch); wm_input owner.
+ */
+#ifndef CORE_WATERMARK_H
+#define CORE_WATERMARK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct wm_source;
+struct wm_part; /* one partition; fields are the owner subtask's */
+
+struct wm_conf {
+    int64_t out_of_orderness_ms;
+    int64_t idle_ms;     /* -1 never */
+    int64_t all_idle_ms; /* -1 hold */
+};
+
+/** Make the clock of one event_time step. @thread coordinator. */
+struct wm_source *wm_source_new(const struct wm_conf *conf);
+void wm_source_free(struct wm_source **s);
+
+/**
+ * A partition begins. `discovered` while running: it starts at the source's
+ * watermark, else at none.
+ * @return its handle, owned by the source. @thread any.
+ */
+struct wm_part *wm_part_add(struct wm_source *s, bool discovered);
+
+/** The partition's watermark, as records read next are judged by. */
+int64_t wm_part_now(const struct wm_part *p);
+/** Note a record's time; takes effect with wm_part_now at once. */
+void wm_part_record(struct wm_part *p, int64_t ts);
+/**
+ * Publish after a batch was read (`now` monotonic ms); wakes an idle one.
+ * Call wm_part_wake() before judging the records of a batch.
+ */
+void wm_part_wake(struct wm_source *s, struct wm_part *p);
+void wm_part_publish(struct wm_source *s, struct wm_part *p);
+/** It has nothing more to read at the moment (since `now_ms`). */
+void wm_part_at_end(struct wm_source *s, struct wm_part *p, int64_t now_ms);
+/** It will never give records again. */
+void wm_part_finish(struct wm_source *s, struct wm_part *p);
+
+/**
+ * The combined watermark now, never going back.
+ *
+ * @param now_ms monotonic. @param ret_idle all unfinished partitions are
+ *        idle (and the policy is to hold). @return WM_NONE before the first.
+ */
+int64_t wm_source_now(struct wm_source *s, int64_t now_ms, bool *ret_idle);
+/** Ms until idleness may change something, -1 for never. */
+int64_t wm_source_wait(struct wm_source *s, int64_t now_ms);
+
+/* Combination over the inputs of one subtask. */
+struct wm_input_lane {
+    int64_t wm;
+    bool idle, ended;
+};
+
+struct wm_input {
+    struct wm_input_lane *lanes;
+    uint32_t count;
+    int64_t wm; /* combined, never going back */
+    bool idle;
+};
+
+void wm_input_init(struct wm_input *w, uint32_t count);
+void wm_input_fini(struct wm_input *w);
+/** Note what input `i` said; @return true if the combination changed. */
+bool wm_input_set(struct wm_input *w, uint32_t i, int64_t wm, bool idle);
+/** Input `i` ended without a final watermark (drain): it holds nothing. */
+bool wm_input_end(struct wm_input *w, uint32_t i);
+
+#endif

@@ -1,0 +1,127 @@
+#include "core/window.h"
+
+#include "core/rec.h"
+
+static int64_t
+gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t c = a % b;
+
+        a = b;
+        b = c;
+    }
+    return a;
+}
+
+/* Largest start <= t with start = offset (mod step). */
+static int64_t
+align_down(int64_t t, int64_t offset, int64_t step)
+{
+    int64_t rest = (t - offset) % step;
+
+    return rest < 0 ? t - rest - step : t - rest;
+}
+
+void
+window_spec_init(struct window_spec *w, const struct opt *step)
+{
+    const struct opt *o = opt_get(step, "window");
+
+    *w = (struct window_spec){.kind = WINDOW_TUMBLING};
+    w->lateness = opt_int(step, "lateness_ms", 0);
+    if (opt_is(o, "kind", "global")) {
+        w->kind = WINDOW_GLOBAL;
+        return;
+    }
+    w->size = opt_int(o, "size_ms", 1);
+    w->slide = w->size;
+    if (opt_is(o, "kind", "hopping")) {
+        w->kind = WINDOW_HOPPING;
+        w->slide = opt_int(o, "slide_ms", w->size);
+    }
+    w->offset = opt_int(o, "offset_ms", 0) % w->slide;
+    w->slice = gcd(w->size, w->slide);
+    w->whole = w->size / w->slice > WINDOW_SLICES_MAX;
+    if (w->whole)
+        w->slice = w->size;
+}
+
+int64_t
+window_first(const struct window_spec *w, int64_t start)
+{
+    if (w->kind == WINDOW_GLOBAL || w->whole)
+        return start;
+    /* Smallest window start >= start + slice - size. */
+    return align_down(start + w->slice - w->size + w->slide - 1, w->offset,
+                      w->slide);
+}
+
+int64_t
+window_last(const struct window_spec *w, int64_t start)
+{
+    if (w->kind == WINDOW_GLOBAL || w->whole)
+        return start;
+    return align_down(start, w->offset, w->slide);
+}
+
+int64_t
+window_end(const struct window_spec *w, int64_t start)
+{
+    return w->kind == WINDOW_GLOBAL ? INT64_MAX : start + w->size;
+}
+
+/* Whether watermark `wm` makes records of a window late. */
+static bool
+is_late(const struct window_spec *w, int64_t start, int64_t wm)
+{
+    return wm != WM_NONE && wm >= start + w->size - 1 + w->lateness;
+}
+
+void
+window_place(const struct window_spec *w, int64_t ts, int64_t wm,
+             struct window_place *ret)
+{
+    int64_t first, last, behind;
+
+    *ret = (struct window_place){.first = WINDOW_FIRST_ALL};
+    if (w->kind == WINDOW_GLOBAL)
+        return;
+    last = align_down(ts, w->offset, w->slide);
+    first = align_down(ts - w->size + w->slide, w->offset, w->slide);
+    ret->last = last;
+    ret->slice = w->whole ? first : align_down(ts, w->offset, w->slice);
+    if (!is_late(w, first, wm))
+        return;
+    if (is_late(w, last, wm)) {
+        ret->late = true;
+        return;
+    }
+    /* The first window that is not late: the largest late one plus slide. */
+    behind = align_down(wm - w->size + 1 - w->lateness, w->offset, w->slide);
+    ret->first = behind + w->slide;
+    ret->missed = (uint32_t)((ret->first - first) / w->slide);
+    if (w->whole)
+        ret->slice = ret->first;
+}
+
+int64_t
+window_deadline(const struct window_spec *w, int64_t slice, int64_t first,
+                int64_t wm)
+{
+    int64_t start, last, open;
+
+    if (w->kind == WINDOW_GLOBAL)
+        return INT64_MAX;
+    start = window_first(w, slice);
+    last = window_last(w, slice);
+    if (first != WINDOW_FIRST_ALL && first > start)
+        start = first;
+    if (wm == WM_NONE || start + w->size - 1 > wm)
+        return start + w->size - 1;
+    /* Some windows are closed: the next purge or the next end. */
+    if (start + w->size - 1 + w->lateness > wm)
+        return start + w->size - 1 + w->lateness;
+    open = align_down(wm - w->size + 1, w->offset, w->slide) + w->slide;
+    return open <= last ? open + w->size - 1 : last + w->size - 1 + w->lateness;
+}

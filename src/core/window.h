@@ -1,0 +1,63 @@
+/*
+ * Windows: which slices and windows a record belongs to, and lateness.
+ *
+ * Tumbling and hopping windows are kept by slices of gcd(size, slide): one
+ * update per record, windows assembled by merging their slices. Above
+ * WINDOW_SLICES_MAX slices a window, records go to every window instead
+ * (`whole`). A slice entry may count only from some window on, since a
+ * record can be late for the first windows of its slice: `first`. Times are
+ * ms, negative ones allowed, floor division throughout; times beyond
+ * +-WINDOW_TIME_MAX are refused by event_time so that no sum overflows.
+ * Thread: pure functions, any.
+ */
+#ifndef CORE_WINDOW_H
+#define CORE_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/opts.h"
+
+enum { WINDOW_SLICES_MAX = 1000 };
+#define WINDOW_TIME_MAX ((int64_t)1 << 61)
+#define WINDOW_FIRST_ALL INT64_MIN /* counts for all windows of the slice */
+
+enum window_kind { WINDOW_TUMBLING, WINDOW_HOPPING, WINDOW_GLOBAL };
+
+struct window_spec {
+    enum window_kind kind;
+    int64_t size, slide, offset, lateness; /* ms */
+    int64_t slice;                         /* length of a slice, ms */
+    bool whole; /* entries are whole windows, slice = size */
+};
+
+/** Fill from the normalised step (window, lateness_ms). @thread any. */
+void window_spec_init(struct window_spec *w, const struct opt *step);
+
+/** Where a record counts. */
+struct window_place {
+    int64_t slice;   /* start of its slice (or of its first whole window) */
+    int64_t last;    /* start of the last window that holds it */
+    int64_t first;   /* first window it counts for, or WINDOW_FIRST_ALL */
+    uint32_t missed; /* windows it was late for */
+    bool late;       /* late for all of them */
+};
+
+/** Place a record of time `ts`, given its partition's watermark `wm`. */
+void window_place(const struct window_spec *w, int64_t ts, int64_t wm,
+                  struct window_place *ret);
+
+/** Start of the first window that holds slice `start`. */
+int64_t window_first(const struct window_spec *w, int64_t start);
+/** Start of the last window that holds slice `start`. */
+int64_t window_last(const struct window_spec *w, int64_t start);
+/** End of a window (INT64_MAX for global). */
+int64_t window_end(const struct window_spec *w, int64_t start);
+/**
+ * The next watermark at which something happens to an entry: the end of its
+ * first window that is still open at `wm`, or the purge of a closed one.
+ */
+int64_t window_deadline(const struct window_spec *w, int64_t slice,
+                        int64_t first, int64_t wm);
+
+#endif

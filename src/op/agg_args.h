@@ -1,0 +1,26 @@
+/*
+ * Aggregate arguments: the values all aggregates of a step take from one
+ * record. Used by op_local and op_aggregate. Owner: the operator.
+ */
+#ifndef OP_AGG_ARGS_H
+#define OP_AGG_ARGS_H
+
+#include "op/op.h"
+
+struct agg_args {
+    struct op *op;
+    struct aggset *set;
+    struct op_field *fields; /* set->nargs of them */
+    struct val *vals;        /* of the record at hand */
+    uint32_t count;
+    bool whole_record; /* a custom aggregator reads the record itself */
+    struct arena arena;
+};
+
+MUST_USE int agg_args_init(struct agg_args *a, struct op *op, struct err *e);
+void agg_args_fini(struct agg_args *a);
+/** Fetch the values of `r` and add them to the accumulators in `block`. */
+MUST_USE int agg_args_add(struct agg_args *a, const struct rec *r, void *block,
+                          struct err *e);
+
+#endif

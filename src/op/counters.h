@@ -1,0 +1,49 @@
+/*
+ * Counters of one step in one subtask.
+ *
+ * Written by the slot with relaxed stores once a batch, read by the
+ * coordinator for progress, summary and SIGUSR1 (any thread). Summed over
+ * subtasks and phases by logical step.
+ */
+#ifndef OP_COUNTERS_H
+#define OP_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct op_counters {
+    _Atomic uint64_t records_in, records_out;
+    _Atomic uint64_t bytes_in, bytes_out;
+    _Atomic uint64_t late, late_windows;
+    _Atomic uint64_t dropped[CAUSE_COUNT], errors[CAUSE_COUNT];
+    _Atomic uint64_t local_in, local_out; /* records, partials */
+    _Atomic uint64_t bypassed;            /* records not combined */
+    _Atomic uint64_t clamped;             /* timestamps a sink changed */
+    _Atomic uint64_t keys;                /* entries held now */
+    _Atomic int64_t watermark;
+};
+
+/** Add to a counter that only this thread writes. */
+static inline void
+count_add(_Atomic uint64_t *c, uint64_t n)
+{
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+/** Add to a counter that several threads write. */
+static inline void
+count_add_shared(_Atomic uint64_t *c, uint64_t n)
+{
+    (void)atomic_fetch_add_explicit(c, n, memory_order_relaxed);
+}
+
+static inline uint64_t
+count_get(const _Atomic uint64_t *c)
+{
+    return atomic_load_explicit(c, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,335 @@
+#include "op/op.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+enum { SEEN_MAX = 1 << 16, SKIP_LOG_MS = 10000 };
+
+static int
+in_batch(struct op_out *o, struct batch *b, struct err *e)
+{
+    struct op *op = (struct op *)(void *)o;
+
+    return op->type->batch(op, b, e);
+}
+
+static int
+in_partials(struct op_out *o, struct partials **p, struct err *e)
+{
+    struct op *op = (struct op *)(void *)o;
+
+    return op->type->partials(op, p, e);
+}
+
+static int
+in_mark(struct op_out *o, const struct mark *m, struct err *e)
+{
+    struct op *op = (struct op *)(void *)o;
+
+    if (op->type->mark != NULL)
+        return op->type->mark(op, m, e);
+    return op_forward(op, m, e);
+}
+
+static bool
+in_ready(struct op_out *o)
+{
+    struct op *op = (struct op *)(void *)o;
+
+    if (op->type->ready != NULL && !op->type->ready(op))
+        return false;
+    return op_outs_ready(&op->out) && op_outs_ready(&op->side);
+}
+
+void
+op_init(struct op *op, const struct op_type *type, struct op_env *env,
+        const struct plan_step *step)
+{
+    op->in = (struct op_out){in_batch, in_partials, in_mark, in_ready};
+    op->type = type;
+    op->env = env;
+    op->step = step;
+    op->count = mem_zalloc(sizeof *op->count);
+    atomic_init(&op->count->watermark, WM_NONE);
+}
+
+void
+op_free(struct op **opp)
+{
+    struct op *op = *opp;
+
+    *opp = NULL;
+    if (op == NULL)
+        return;
+    if (op->type->free != NULL)
+        op->type->free(op);
+    free(op->out.items);
+    free(op->side.items);
+    free(op->count);
+    free(op);
+}
+
+void
+op_outs_add(struct op_outs *outs, struct op_out *o)
+{
+    outs->items =
+        mem_realloc(outs->items, (outs->count + 1u) * sizeof(struct op_out *));
+    outs->items[outs->count++] = o;
+}
+
+/* Consumers may change the array, so all but the last get one of their own. */
+static int
+emit_copy(struct op_out *o, const struct batch *b, struct err *e)
+{
+    struct batch c;
+    int r;
+
+    batch_init(&c);
+    c.recs = mem_alloc((b->n + 1u) * sizeof *c.recs);
+    memcpy(c.recs, b->recs, b->n * sizeof *c.recs);
+    c.n = c.cap = b->n;
+    c.part = b->part;
+    r = o->batch(o, &c, e);
+    batch_fini(&c);
+    return r;
+}
+
+int
+op_emit(const struct op_outs *outs, struct batch *b, struct err *e)
+{
+    uint32_t i;
+    int r;
+
+    if (b->n == 0 || outs->count == 0)
+        return 0;
+    for (i = 0; i + 1 < outs->count; i++) {
+        r = emit_copy(outs->items[i], b, e);
+        if (r != 0)
+            return r;
+    }
+    return outs->items[i]->batch(outs->items[i], b, e);
+}
+
+int
+op_emit_mark(const struct op_outs *outs, const struct mark *m, struct err *e)
+{
+    uint32_t i;
+    int r;
+
+    for (i = 0; i < outs->count; i++) {
+        r = outs->items[i]->mark(outs->items[i], m, e);
+        if (r != 0)
+            return r;
+    }
+    return 0;
+}
+
+int
+op_forward(struct op *op, const struct mark *m, struct err *e)
+{
+    int r = op_emit_mark(&op->out, m, e);
+
+    return r != 0 ? r : op_emit_mark(&op->side, m, e);
+}
+
+bool
+op_outs_ready(const struct op_outs *outs)
+{
+    uint32_t i;
+
+    for (i = 0; i < outs->count; i++)
+        if (!outs->items[i]->ready(outs->items[i]))
+            return false;
+    return true;
+}
+
+int
+op_field_init(struct op *op, const struct opt *o, struct op_field *ret,
+              struct err *e)
+{
+    const char *path = opt_str(o, "field", NULL);
+
+    *ret = (struct op_field){.func = opt_func(o, "func")};
+    if (path == NULL)
+        return 0;
+    return reader_column(op->reader, path, strlen(path), &ret->column, e);
+}
+
+/*
+ * Decode errors are counted once a record, however many branches meet them.
+ * Rare, so a lock is fine; the oldest are forgotten beyond SEEN_MAX.
+ */
+struct op_seen {
+    pthread_mutex_t lock;
+    uint64_t ring[SEEN_MAX];
+    uint32_t next;
+    int64_t last_log_ms[CAUSE_COUNT];
+};
+
+struct op_seen *
+op_seen_new(void)
+{
+    struct op_seen *s = mem_zalloc(sizeof *s);
+    int i;
+
+    (void)pthread_mutex_init(&s->lock, NULL);
+    for (i = 0; i < CAUSE_COUNT; i++)
+        s->last_log_ms[i] = -SKIP_LOG_MS;
+    return s;
+}
+
+void
+op_seen_free(struct op_seen **s)
+{
+    if (*s != NULL)
+        (void)pthread_mutex_destroy(&(*s)->lock);
+    free(*s);
+    *s = NULL;
+}
+
+static bool
+seen_before(struct op_seen *s, const struct rec *r)
+{
+    uint64_t id[4] = {r->topic, (uint64_t)(uint32_t)r->partition,
+                      (uint64_t)r->offset, r->src};
+    uint64_t h = hash_key(id, sizeof id) | 1;
+    bool found = false;
+    uint32_t i;
+
+    (void)pthread_mutex_lock(&s->lock);
+    for (i = 0; i < SEEN_MAX && !found && s->ring[i] != 0; i++)
+        found = s->ring[i] == h;
+    if (!found) {
+        s->ring[s->next] = h;
+        s->next = (s->next + 1) % SEEN_MAX;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+/* Whether a skipped record of this cause is logged now. */
+static bool
+log_now(struct op_seen *s, enum err_cause cause)
+{
+    int64_t now = clock_mono_ms();
+    bool yes;
+
+    (void)pthread_mutex_lock(&s->lock);
+    yes = now - s->last_log_ms[cause] >= SKIP_LOG_MS;
+    if (yes)
+        s->last_log_ms[cause] = now;
+    (void)pthread_mutex_unlock(&s->lock);
+    return yes;
+}
+
+static void
+copy_text(char *to, size_t size, const char *from)
+{
+    size_t n = from != NULL ? strlen(from) : 0;
+
+    if (n >= size)
+        n = size - 1;
+    if (n != 0)
+        memcpy(to, from, n);
+    to[n] = '\0';
+}
+
+static void
+copy_bytes(char *to, size_t size, size_t *ret_len, const char *from, size_t len)
+{
+    *ret_len = len < size ? len : size;
+    if (*ret_len != 0)
+        memcpy(to, from, *ret_len);
+}
+
+static void
+fill_failure(struct op_failure *f, const struct plan_step *step,
+             const struct rec *r, const struct err *e)
+{
+    f->err = *e;
+    copy_text(f->step, sizeof f->step, step->name);
+    copy_text(f->place, sizeof f->place, step->place);
+    if (f->err.where[0] == '\0')
+        copy_text(f->err.where, sizeof f->err.where, step->place);
+    if (r == NULL)
+        return;
+    f->has_record = true;
+    copy_text(f->topic, sizeof f->topic, topic_name(r->topic));
+    f->partition = r->partition;
+    f->offset = r->offset;
+    f->timestamp = r->ts;
+    f->has_timestamp = (r->flags & REC_HAS_TS) != 0;
+    f->has_key = r->key != NULL;
+    if (f->has_key)
+        copy_bytes(f->key, sizeof f->key, &f->key_len, r->key, r->key_len);
+    f->has_value = r->val != NULL;
+    if (f->has_value)
+        copy_bytes(f->value, sizeof f->value, &f->value_len, r->val,
+                   r->val_len);
+}
+
+static void
+log_skip(const struct op_failure *f, uint64_t count)
+{
+    struct log_record lr = {
+        .step = f->step,
+        .step_place = f->place,
+        .topic = f->has_record ? f->topic : NULL,
+        .partition = f->partition,
+        .offset = f->offset,
+        .key = f->has_key ? f->key : NULL,
+        .key_len = f->key_len,
+        .timestamp = f->timestamp,
+        .has_timestamp = f->has_timestamp,
+        .value = f->has_value ? f->value : NULL,
+        .value_len = f->value_len,
+        .count = count,
+    };
+
+    log_skipped(&f->err, &lr);
+}
+
+int
+op_fail(struct op *op, const struct rec *r, struct err *e)
+{
+    struct op_job *job = op->env->job;
+    const struct plan_step *step = op->step;
+    struct op_counters *count = op->count;
+    enum err_cause cause = e->cause;
+    bool at_source = (cause == CAUSE_DECODE || cause == CAUSE_BIGINT) &&
+                     r != NULL && r->src != UINT16_MAX;
+    struct op_failure f;
+    bool first = true;
+
+    if (e->code != ERR_RECORD) { /* the sink, source or engine is broken */
+        memset(&f, 0, sizeof f);
+        fill_failure(&f, step, r, e);
+        job->failed(job->arg, &f);
+        return e->code;
+    }
+    if (at_source) {
+        step = &job->plan->steps[r->src];
+        count = &job->counters[step->logical];
+        first = !seen_before(job->seen, r);
+    }
+    if (first)
+        count_add_shared(&count->errors[cause], 1);
+    memset(&f, 0, sizeof f);
+    fill_failure(&f, step, r, e);
+    if (step->on_error == ON_ERROR_FAIL) {
+        job->failed(job->arg, &f);
+        return e->code;
+    }
+    if (first) {
+        count_add_shared(&count->dropped[cause], 1);
+        if (log_now(job->seen, cause))
+            log_skip(&f, count_get(&count->dropped[cause]));
+    }
+    return 0;
+}

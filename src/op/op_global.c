@@ -1,0 +1,349 @@
+/*
+ * global_aggregate and aggregate: window state, firing, result rows.
+ *
+ * Two phases: partials are merged as they come. One phase: records arrive
+ * behind a hash exchange with their key and verdict. Rows of a firing window
+ * are emitted in pieces; the mark that caused them is held until the last.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "core/winstate.h"
+#include "op/agg_args.h"
+#include "op/key_eval.h"
+#include "op/row.h"
+
+enum { AHEAD = 16 };
+
+struct op_global {
+    struct op op;
+    struct agg_args args; /* two phases: only its set is used */
+    struct key_eval keys; /* one phase without an exchange */
+    struct window_spec window;
+    struct winstate *state;
+    struct row_format *format;
+    struct batch rows, late;
+    struct mark held; /* forwarded when the rows are out */
+    bool has_held, has_late, own_keys;
+    int64_t latency_ms, late_since_ms; /* of re-fired rows */
+};
+
+static int
+take_row(void *arg, const struct winrow *row, struct err *e)
+{
+    struct op_global *g = arg;
+    int r = row_put(g->format, &g->rows, row, e);
+
+    return r != 0 ? op_fail(&g->op, NULL, e) : 0;
+}
+
+static int
+emit_rows(struct op_global *g, struct err *e)
+{
+    int r;
+
+    if (g->rows.n == 0)
+        return 0;
+    count_add(&g->op.count->records_out, g->rows.n);
+    r = op_emit(&g->op.out, &g->rows, e);
+    batch_clear(&g->rows);
+    return r;
+}
+
+static int
+global_resume(struct op *op, struct err *e)
+{
+    struct op_global *g = (struct op_global *)(void *)op;
+    int more, r;
+
+    if (op->env->script != NULL)
+        script_set_step(op->env->script, op->step->name);
+    more = winstate_fire(g->state, OP_ROWS_MAX, take_row, g, e);
+    if (more < 0)
+        return more;
+    r = emit_rows(g, e);
+    if (r != 0 || more == 1)
+        return r != 0 ? r : 1;
+    op->pending = false;
+    if (!winstate_has_late(g->state))
+        g->late_since_ms = -1;
+    atomic_store_explicit(&op->count->keys, winstate_keys(g->state),
+                          memory_order_relaxed);
+    if (!g->has_held)
+        return 0;
+    g->has_held = false;
+    return op_forward(op, &g->held, e);
+}
+
+static int
+global_mark(struct op *op, const struct mark *m, struct err *e)
+{
+    struct op_global *g = (struct op_global *)(void *)op;
+
+    (void)e;
+    if (m->kind == MARK_PART)
+        return 0;
+    if (m->kind == MARK_WATERMARK) {
+        winstate_advance(g->state, m->wm);
+        atomic_store_explicit(&op->count->watermark, m->wm,
+                              memory_order_relaxed);
+    } else {
+        winstate_flush_late(g->state);
+    }
+    g->held = *m;
+    g->has_held = true;
+    op->pending = true;
+    return 0;
+}
+
+static void
+note_late(struct op_global *g)
+{
+    if (g->late_since_ms < 0 && winstate_has_late(g->state))
+        g->late_since_ms = g->op.env->now_ms;
+}
+
+static int
+global_partials(struct op *op, struct partials **pp, struct err *e)
+{
+    struct op_global *g = (struct op_global *)(void *)op;
+    struct partials *p = *pp;
+    uint32_t i;
+    int r = 0;
+
+    *pp = NULL;
+    for (i = 0; i < p->n && r == 0; i++) {
+        struct partial *item = &p->items[i];
+
+        if (i % AHEAD == 0) {
+            uint32_t j, end = i + AHEAD < p->n ? i + AHEAD : p->n;
+
+            for (j = i; j < end; j++)
+                winstate_prefetch(g->state, &p->items[j], false);
+            for (j = i; j < end; j++)
+                winstate_prefetch(g->state, &p->items[j], true);
+        }
+        r = partials_decode(p, g->args.set, item, e);
+        if (r != 0) {
+            r = op_fail(op, NULL, e);
+            continue;
+        }
+        if (winstate_merge(g->state, item) == 1) {
+            count_add(&op->count->late, item->count);
+            count_add_shared(&op->count->dropped[CAUSE_LATE], item->count);
+        }
+    }
+    partials_free(&p, g->args.set);
+    if (g->window.lateness > 0)
+        note_late(g);
+    return r;
+}
+
+static int
+late_record(struct op_global *g, const struct rec *r)
+{
+    count_add(&g->op.count->late, 1);
+    if (g->has_late)
+        (void)batch_add_ref(&g->late, r);
+    else
+        count_add_shared(&g->op.count->dropped[CAUSE_LATE], 1);
+    return 0;
+}
+
+static int
+add_at(struct op_global *g, const struct rec *r, struct partial *head,
+       struct err *e)
+{
+    struct table_entry *t = winstate_upsert(g->state, head);
+    int rc;
+
+    if (t == NULL)
+        return late_record(g, r);
+    rc = agg_args_add(&g->args, r, t->block, e);
+    if (rc != 0)
+        return op_fail(&g->op, r, e);
+    t->count++;
+    return 0;
+}
+
+static int
+add_record(struct op_global *g, const struct rec *r, const struct rec_key *key,
+           struct err *e)
+{
+    struct partial head = {
+        .hash = key->hash, .key = key->bytes, .key_len = key->len};
+    struct window_place place;
+    int rc = 0;
+
+    window_place(&g->window, r->ts, r->wm, &place);
+    if (place.late)
+        return late_record(g, r);
+    if (place.missed != 0)
+        count_add(&g->op.count->late_windows, place.missed);
+    head.slice = place.slice;
+    head.first = place.first;
+    if (!g->window.whole)
+        return add_at(g, r, &head, e);
+    head.first = WINDOW_FIRST_ALL;
+    for (; head.slice <= place.last && rc == 0; head.slice += g->window.slide)
+        rc = add_at(g, r, &head, e);
+    return rc;
+}
+
+/* Input that is distributed by the key already: the key is made here. */
+static int
+own_key(struct op_global *g, const struct rec *r, struct rec_key *ret,
+        struct err *e)
+{
+    int rc;
+
+    key_eval_reset(&g->keys);
+    rc = key_eval_put(&g->keys, r, e);
+    if (rc != 0) {
+        rc = key_eval_failed(&g->keys, r, e);
+        return rc != 0 ? rc : 1;
+    }
+    ret->bytes = g->keys.buf.data;
+    ret->len = (uint32_t)g->keys.buf.len;
+    ret->hash = hash_key(ret->bytes, ret->len);
+    return 0;
+}
+
+static int
+global_batch(struct op *op, struct batch *b, struct err *e)
+{
+    struct op_global *g = (struct op_global *)(void *)op;
+    uint32_t i;
+    int r;
+
+    if (op->env->script != NULL)
+        script_set_step(op->env->script, op->step->name);
+    if (b->keys == NULL)
+        count_add(&op->count->records_in, b->n);
+    reader_load(op->reader, b);
+    for (i = 0; i < b->n; i++) {
+        struct rec_key key;
+
+        r = 0;
+        if (b->keys != NULL)
+            key = b->keys[i];
+        else
+            r = own_key(g, &b->recs[i], &key, e);
+        if (r == 0)
+            r = add_record(g, &b->recs[i], &key, e);
+        if (r < 0)
+            return r;
+    }
+    arena_reset(&g->args.arena);
+    if (g->window.lateness > 0)
+        note_late(g);
+    if (g->late.n == 0)
+        return 0;
+    r = op_emit(&op->side, &g->late, e);
+    batch_clear(&g->late);
+    return r;
+}
+
+static int
+global_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
+{
+    struct op_global *g = (struct op_global *)(void *)op;
+    int64_t left;
+
+    (void)idle;
+    (void)e;
+    if (g->late_since_ms < 0)
+        return 0;
+    left = g->late_since_ms + g->latency_ms - op->env->now_ms;
+    if (left <= 0) {
+        winstate_flush_late(g->state);
+        op->pending = true;
+        left = 0;
+    }
+    if (left < *ret_wait)
+        *ret_wait = left;
+    return 0;
+}
+
+static void
+global_free(struct op *op)
+{
+    struct op_global *g = (struct op_global *)(void *)op;
+
+    winstate_free(&g->state);
+    row_format_free(&g->format);
+    batch_fini(&g->rows);
+    batch_fini(&g->late);
+    if (g->own_keys)
+        key_eval_fini(&g->keys);
+    agg_args_fini(&g->args);
+}
+
+/* Whether anything behind the step can see the rows' message keys. */
+static bool
+key_is_read(const struct plan *p, const struct plan_step *s)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->out_count; i++) {
+        const struct plan_step *to = &p->steps[p->edges[s->out[i]].to];
+        const struct opt *conn = opt_get(to->opts, "conn");
+
+        if (to->kind != STEP_SINK)
+            return true;
+        if (opt_is(opt_get(conn, "key"), "kind", "default") ||
+            opt_is(to->opts, "connector", "lua"))
+            return true;
+    }
+    return false;
+}
+
+static int
+global_init(struct op_global *g, struct err *e)
+{
+    const struct opt *job = opt_get(g->op.env->plan->job, "options");
+    int r;
+
+    window_spec_init(&g->window, g->op.step->opts);
+    g->latency_ms =
+        opt_int(opt_get(job, "mini_batch"), "allow_latency_ms", 1000);
+    g->late_since_ms = -1;
+    g->has_late = opt_get(g->op.step->opts, "late_output") != NULL;
+    batch_init(&g->rows);
+    batch_init(&g->late);
+    r = agg_args_init(&g->args, &g->op, e);
+    if (r == 0 && g->op.step->kind == STEP_AGGREGATE) {
+        g->own_keys = true;
+        r = key_eval_init(&g->keys, &g->op, g->op.step, e);
+    }
+    if (r != 0)
+        return r;
+    g->state = winstate_new(&g->window, g->args.set);
+    g->format = row_format_new(g->op.step, g->args.set,
+                               key_is_read(g->op.env->plan, g->op.step));
+    return 0;
+}
+
+int
+op_global_new(struct op_env *env, const struct plan_step *s,
+              struct reader *reader, struct op **ret, struct err *e)
+{
+    static const struct op_type type = {.batch = global_batch,
+                                        .partials = global_partials,
+                                        .mark = global_mark,
+                                        .resume = global_resume,
+                                        .tick = global_tick,
+                                        .free = global_free};
+    struct op_global *g = mem_zalloc(sizeof *g);
+    int r;
+
+    op_init(&g->op, &type, env, s);
+    g->op.reader = reader;
+    r = global_init(g, e);
+    *ret = &g->op;
+    if (r != 0)
+        op_free(ret);
+    return r;
+}

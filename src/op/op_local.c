@@ -1,0 +1,406 @@
+/*
+ * local_aggregate: combines records by (window, key) before the exchange.
+ *
+ * The table holds deltas and is flushed by record count, bytes, latency,
+ * before a watermark that closes a window it holds, and before each barrier
+ * and end: so it is empty in a checkpoint. When combining does not pay
+ * (fewer than BYPASS_RATIO records a partial) records pass as partials of
+ * one for a while, and then it is tried again. Records are handled in groups
+ * so that table slots and entries are fetched ahead.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "core/table.h"
+#include "core/window.h"
+#include "op/agg_args.h"
+#include "op/key_eval.h"
+#include "op/route.h"
+
+enum { GROUP = 64, SAMPLE_RECORDS = 20000, BYPASS_RECORDS = 200000 };
+#define BYPASS_RATIO 1.5
+
+/* In front of the canonical key in the table. */
+struct prefix {
+    uint64_t hash; /* of the canonical key: routes the partial */
+    int64_t slice, first;
+};
+
+struct ahead { /* one record of the group */
+    const struct rec *rec;
+    struct window_place place;
+    uint64_t hash; /* of prefix and key */
+    size_t key;    /* offset of the prefix in keys.buf */
+    uint32_t len;  /* prefix and key */
+};
+
+struct op_local {
+    struct op op;
+    struct key_eval keys;
+    struct agg_args args;
+    struct window_spec window;
+    struct op *route;
+    struct table table;
+    void *scratch; /* a block, for bypass */
+    struct batch late;
+    struct ahead ahead[GROUP];
+    bool has_late;
+    int64_t size_max, bytes_max, latency_ms; /* mini_batch */
+    uint64_t records;                        /* in the table */
+    int64_t since_ms; /* when the first came, -1 = empty */
+    int64_t deadline; /* first watermark that closes something held */
+    int64_t wm;       /* reached */
+    bool may_bypass, bypass;
+    uint64_t sample_in, sample_out; /* of the current measurement */
+};
+
+static int
+put_partial(struct op_local *l, const char *key, uint32_t len, uint32_t count,
+            void *block, struct err *e)
+{
+    struct partial head = {.count = count};
+    struct prefix p;
+
+    if (count == 0) { /* every record of it failed */
+        aggset_fini(l->args.set, block);
+        return 0;
+    }
+    memcpy(&p, key, sizeof p);
+    head.hash = p.hash;
+    head.slice = p.slice;
+    head.first = p.first;
+    head.key = key + sizeof p;
+    head.key_len = len - (uint32_t)sizeof p;
+    count_add(&l->op.count->local_out, 1);
+    return op_route_partial(l->route, l->args.set, &head, block, e);
+}
+
+/* Judge whether combining pays; off for a while if it does not. */
+static void
+judge(struct op_local *l)
+{
+    if (!l->may_bypass)
+        return;
+    if (l->bypass) {
+        if (l->sample_in < BYPASS_RECORDS)
+            return;
+        l->bypass = false;
+    } else {
+        if (l->sample_in < SAMPLE_RECORDS)
+            return;
+        l->bypass = (double)l->sample_in < BYPASS_RATIO * (double)l->sample_out;
+    }
+    l->sample_in = l->sample_out = 0;
+}
+
+static int
+flush(struct op_local *l, struct err *e)
+{
+    struct table_iter it = {0, 0};
+    struct table_entry *t;
+    int r = 0;
+
+    if (l->table.count == 0)
+        return 0;
+    l->sample_out += l->table.count;
+    while ((t = table_next(&l->table, &it)) != NULL) {
+        if (r != 0) {
+            aggset_fini(l->args.set, t->block);
+            continue;
+        }
+        r = put_partial(l, table_key(&l->table, t), t->key_len, t->count,
+                        t->block, e);
+        if (r != 0)
+            r = op_fail(&l->op, NULL, e);
+    }
+    table_clear(&l->table);
+    l->records = 0;
+    l->since_ms = -1;
+    l->deadline = INT64_MAX;
+    judge(l);
+    return r;
+}
+
+static int
+add_single(struct op_local *l, const struct ahead *a, struct err *e)
+{
+    int r;
+
+    aggset_init(l->args.set, l->scratch);
+    r = agg_args_add(&l->args, a->rec, l->scratch, e);
+    if (r != 0) {
+        aggset_fini(l->args.set, l->scratch);
+        return op_fail(&l->op, a->rec, e);
+    }
+    count_add(&l->op.count->bypassed, 1);
+    l->sample_in++;
+    r = put_partial(l, l->keys.buf.data + a->key, a->len, 1, l->scratch, e);
+    return r != 0 ? op_fail(&l->op, a->rec, e) : 0;
+}
+
+static int
+add_record(struct op_local *l, const struct ahead *a, struct err *e)
+{
+    const struct window_place *p = &a->place;
+    struct table_entry *t;
+    int64_t deadline;
+    bool fresh;
+    int r;
+
+    if (l->bypass)
+        return add_single(l, a, e);
+    t = table_upsert(&l->table, a->hash, l->keys.buf.data + a->key, a->len,
+                     &fresh);
+    if (fresh) {
+        aggset_init(l->args.set, t->block);
+        deadline = window_deadline(&l->window, p->slice, p->first, l->wm);
+        if (deadline < l->deadline)
+            l->deadline = deadline;
+        if (l->since_ms < 0)
+            l->since_ms = l->op.env->now_ms;
+    }
+    r = agg_args_add(&l->args, a->rec, t->block, e);
+    if (r != 0)
+        return op_fail(&l->op, a->rec, e);
+    t->count++;
+    l->records++;
+    l->sample_in++;
+    if (l->records >= (uint64_t)l->size_max ||
+        l->table.bytes >= (size_t)l->bytes_max)
+        return flush(l, e);
+    return 0;
+}
+
+static void
+count_late(struct op_local *l, const struct rec *r)
+{
+    count_add(&l->op.count->late, 1);
+    if (l->has_late)
+        (void)batch_add_ref(&l->late, r);
+    else
+        count_add_shared(&l->op.count->dropped[CAUSE_LATE], 1);
+}
+
+/* Key, place and hash of one record. @return 1 take it, 0 not, < 0. */
+static int
+look(struct op_local *l, const struct rec *r, struct ahead *a, struct err *e)
+{
+    struct prefix p;
+    size_t from = l->keys.buf.len;
+    int rc;
+
+    buf_add(&l->keys.buf, &p, sizeof p); /* room; filled below */
+    rc = key_eval_put(&l->keys, r, e);
+    if (rc != 0) {
+        l->keys.buf.len = from;
+        return key_eval_failed(&l->keys, r, e);
+    }
+    window_place(&l->window, r->ts, r->wm, &a->place);
+    if (a->place.late) {
+        l->keys.buf.len = from;
+        count_late(l, r);
+        return 0;
+    }
+    if (a->place.missed != 0)
+        count_add(&l->op.count->late_windows, a->place.missed);
+    a->rec = r;
+    a->key = from;
+    a->len = (uint32_t)(l->keys.buf.len - from);
+    p.hash = hash_key(l->keys.buf.data + from + sizeof p, a->len - sizeof p);
+    p.slice = a->place.slice;
+    p.first = a->place.first;
+    memcpy(l->keys.buf.data + from, &p, sizeof p);
+    a->hash =
+        p.hash ^ hash_splitmix((uint64_t)p.slice) ^
+        (p.first == WINDOW_FIRST_ALL ? 0 : hash_splitmix(~(uint64_t)p.first));
+    return 1;
+}
+
+/* Windows above the slice limit: one entry a window. */
+static int
+add_whole(struct op_local *l, struct ahead *a, struct err *e)
+{
+    struct prefix p;
+    int r = 0;
+
+    for (; a->place.slice <= a->place.last && r == 0;
+         a->place.slice += l->window.slide) {
+        memcpy(&p, l->keys.buf.data + a->key, sizeof p);
+        p.slice = a->place.slice;
+        p.first = WINDOW_FIRST_ALL;
+        memcpy(l->keys.buf.data + a->key, &p, sizeof p);
+        a->place.first = WINDOW_FIRST_ALL;
+        a->hash = p.hash ^ hash_splitmix((uint64_t)p.slice);
+        r = add_record(l, a, e);
+    }
+    return r;
+}
+
+static int
+group(struct op_local *l, const struct rec *recs, uint32_t n, struct err *e)
+{
+    uint32_t i, k = 0;
+    int r;
+
+    key_eval_reset(&l->keys);
+    arena_reset(&l->args.arena);
+    for (i = 0; i < n; i++) {
+        r = look(l, &recs[i], &l->ahead[k], e);
+        if (r < 0)
+            return r;
+        if (r == 0)
+            continue;
+        table_prefetch(&l->table, l->ahead[k].hash);
+        k++;
+    }
+    for (i = 0; i < k; i++)
+        table_prefetch_entry(&l->table, l->ahead[i].hash);
+    for (i = 0; i < k; i++) {
+        r = l->window.whole ? add_whole(l, &l->ahead[i], e)
+                            : add_record(l, &l->ahead[i], e);
+        if (r != 0)
+            return r;
+    }
+    return 0;
+}
+
+static int
+local_batch(struct op *op, struct batch *b, struct err *e)
+{
+    struct op_local *l = (struct op_local *)(void *)op;
+    uint32_t i;
+    int r;
+
+    count_add(&op->count->records_in, b->n);
+    count_add(&op->count->local_in, b->n);
+    if (op->env->script != NULL)
+        script_set_step(op->env->script, op->step->name);
+    reader_load(op->reader, b);
+    for (i = 0; i < b->n; i += GROUP) {
+        r = group(l, b->recs + i, b->n - i < GROUP ? b->n - i : GROUP, e);
+        if (r != 0)
+            return r;
+    }
+    if (l->bypass)
+        judge(l);
+    if (l->late.n == 0)
+        return 0;
+    l->late.part = b->part;
+    r = op_emit(&op->side, &l->late, e);
+    batch_clear(&l->late);
+    return r;
+}
+
+static int
+local_mark(struct op *op, const struct mark *m, struct err *e)
+{
+    struct op_local *l = (struct op_local *)(void *)op;
+    int r = 0;
+
+    if (m->kind == MARK_PART)
+        return 0;
+    if (m->kind != MARK_WATERMARK || m->wm >= l->deadline)
+        r = flush(l, e);
+    if (m->kind == MARK_WATERMARK)
+        l->wm = m->wm;
+    if (r == 0)
+        r = op_emit_mark(&op->out, m, e);
+    return r != 0 ? r : op_emit_mark(&op->side, m, e);
+}
+
+static int
+local_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
+{
+    struct op_local *l = (struct op_local *)(void *)op;
+    int64_t left;
+
+    (void)idle;
+    if (l->since_ms < 0)
+        return 0;
+    left = l->since_ms + l->latency_ms - op->env->now_ms;
+    if (left <= 0)
+        return flush(l, e);
+    if (left < *ret_wait)
+        *ret_wait = left;
+    return 0;
+}
+
+static void
+local_free(struct op *op)
+{
+    struct op_local *l = (struct op_local *)(void *)op;
+    struct table_iter it = {0, 0};
+    struct table_entry *t;
+
+    while ((t = table_next(&l->table, &it)) != NULL)
+        aggset_fini(l->args.set, t->block);
+    table_fini(&l->table);
+    batch_fini(&l->late);
+    free(l->scratch);
+    key_eval_fini(&l->keys);
+    agg_args_fini(&l->args);
+}
+
+static int
+local_init(struct op_local *l, struct err *e)
+{
+    const struct opt *job = opt_get(l->op.env->plan->job, "options");
+    const struct opt *mini = opt_get(job, "mini_batch");
+    int r;
+
+    window_spec_init(&l->window, l->op.step->opts);
+    l->size_max = opt_int(mini, "size", 50000);
+    l->bytes_max = opt_int(mini, "bytes", 32 << 20);
+    l->latency_ms = opt_int(mini, "allow_latency_ms", 1000);
+    l->since_ms = -1;
+    l->deadline = INT64_MAX;
+    l->wm = WM_NONE;
+    l->may_bypass = !opt_is(job, "agg_phase_strategy", "TWO_PHASE");
+    l->has_late = opt_get(l->op.step->opts, "late_output") != NULL;
+    batch_init(&l->late);
+    r = key_eval_init(&l->keys, &l->op, l->op.step, e);
+    if (r == 0)
+        r = agg_args_init(&l->args, &l->op, e);
+    if (r != 0)
+        return r;
+    table_init(&l->table, l->args.set->size);
+    l->scratch = mem_alloc(l->args.set->size);
+    return 0;
+}
+
+int
+op_local_new(struct op_env *env, const struct plan_step *s,
+             struct reader *reader, struct op **ret, struct err *e)
+{
+    static const struct op_type type = {.batch = local_batch,
+                                        .mark = local_mark,
+                                        .tick = local_tick,
+                                        .free = local_free};
+    struct op_local *l = mem_zalloc(sizeof *l);
+    int r;
+
+    op_init(&l->op, &type, env, s);
+    l->op.reader = reader;
+    r = local_init(l, e);
+    *ret = &l->op;
+    if (r != 0)
+        op_free(ret);
+    return r;
+}
+
+void
+op_local_set_route(struct op *op, struct op *route)
+{
+    struct op_local *l = (struct op_local *)(void *)op;
+
+    l->route = route;
+    op_route_set_aggs(route, l->args.set);
+}
+
+const struct aggset *
+op_local_aggs(const struct op *op)
+{
+    return ((const struct op_local *)(const void *)op)->args.set;
+}

@@ -1,0 +1,410 @@
+/* sink: decides key and headers, encodes where asked, flushes for marks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "format/format.h"
+#include "format/json.h"
+#include "op/op.h"
+
+enum key_kind { KEY_DEFAULT, KEY_NONE, KEY_FIELD, KEY_FIELDS, KEY_FUNC };
+
+struct key_column {
+    const char *name;
+    size_t name_len;
+    struct op_field field;
+};
+
+struct header {
+    const char *name, *text; /* text: constant, or NULL */
+    size_t name_len, text_len;
+    int func;
+};
+
+struct op_sink {
+    struct op op;
+    const struct sink_type *type;
+    struct sink_task *task;
+    struct encoder *encoder; /* raw_payload sinks only */
+    enum key_kind key_kind;
+    struct op_field key_field;
+    struct key_column *cols;
+    uint32_t col_count;
+    struct header *headers;
+    uint32_t header_count;
+    int partition_func;
+    struct buf key, payload;
+    struct arena arena;
+    struct mark held;
+};
+
+static void
+put_text(struct buf *b, const struct val *v)
+{
+    bool ext;
+
+    if (v->type == VAL_STR)
+        buf_add(b, v->u.s, v->len);
+    else
+        json_put_val(b, v, &ext);
+}
+
+static int
+fields_key(struct op_sink *s, const struct rec *r, struct err *e)
+{
+    struct val v;
+    bool ext;
+    uint32_t i;
+    int rc;
+
+    buf_addc(&s->key, '{');
+    for (i = 0; i < s->col_count; i++) {
+        const struct key_column *c = &s->cols[i];
+
+        rc = op_field_get(&s->op, &c->field, r, &s->arena, &v, e);
+        if (rc != 0)
+            return rc;
+        if (v.type == VAL_NIL)
+            continue;
+        json_put_name(&s->key, c->name, c->name_len);
+        json_put_val(&s->key, &v, &ext);
+    }
+    buf_addc(&s->key, '}');
+    return 0;
+}
+
+/* The message key of a record. @param ret NULL for none. */
+static int
+message_key(struct op_sink *s, const struct rec *r, const char **ret,
+            size_t *ret_len, struct err *e)
+{
+    struct val v;
+    int rc;
+
+    *ret = NULL;
+    *ret_len = 0;
+    switch (s->key_kind) {
+    case KEY_NONE:
+        return 0;
+    case KEY_DEFAULT:
+        *ret = r->key;
+        *ret_len = r->key_len;
+        return 0;
+    case KEY_FIELD:
+    case KEY_FUNC:
+        rc = op_field_get(&s->op, &s->key_field, r, &s->arena, &v, e);
+        if (rc != 0)
+            return rc;
+        if (val_is_null(&v))
+            return 0;
+        buf_clear(&s->key);
+        put_text(&s->key, &v);
+        break;
+    case KEY_FIELDS:
+        buf_clear(&s->key);
+        rc = fields_key(s, r, e);
+        if (rc != 0)
+            return rc;
+        break;
+    }
+    *ret = s->key.data != NULL ? s->key.data : "";
+    *ret_len = s->key.len;
+    return 0;
+}
+
+static int
+header_value(struct op_sink *s, const struct header *h, const struct rec *r,
+             struct rec_header *ret, struct err *e)
+{
+    struct buf b;
+    struct val v;
+    int rc;
+
+    ret->name = h->name;
+    ret->name_len = (uint32_t)h->name_len;
+    if (h->func == 0) {
+        ret->value = h->text;
+        ret->value_len = (uint32_t)h->text_len;
+        return 0;
+    }
+    rc = script_value(s->op.env->script, h->func, r, s->op.reader, &s->arena,
+                      &v, e);
+    if (rc != 0 || val_is_null(&v))
+        return rc;
+    buf_init(&b);
+    put_text(&b, &v);
+    ret->value = arena_dup(&s->arena, b.data, b.len);
+    ret->value_len = (uint32_t)b.len;
+    buf_fini(&b);
+    return 0;
+}
+
+/* The input's headers, then the sink's own. */
+static int
+add_headers(struct op_sink *s, struct rec *r, struct err *e)
+{
+    uint32_t had = r->headers != NULL ? r->headers->count : 0, i;
+    struct rec_headers *all;
+    int rc;
+
+    if (s->header_count == 0)
+        return 0;
+    all = rec_headers_new(&s->arena, had + s->header_count);
+    for (i = 0; i < had; i++)
+        all->items[i] = r->headers->items[i];
+    for (i = 0; i < s->header_count; i++) {
+        rc = header_value(s, &s->headers[i], r, &all->items[had + i], e);
+        if (rc != 0)
+            return rc;
+    }
+    r->headers = all;
+    return 0;
+}
+
+static int
+choose_partition(struct op_sink *s, const struct rec *r, int32_t *ret,
+                 struct err *e)
+{
+    int32_t n;
+    struct val v;
+    int rc;
+
+    *ret = -1;
+    if (s->partition_func == 0 || s->type->partitions == NULL)
+        return 0;
+    n = s->type->partitions(s->task);
+    rc = script_value_with(s->op.env->script, s->partition_func, r,
+                           s->op.reader, n, &s->arena, &v, e);
+    if (rc != 0)
+        return rc;
+    if (v.type != VAL_INT || v.u.i < 0 || v.u.i >= n)
+        return err_record(e, CAUSE_ENCODE,
+                          "partition: expected an integer "
+                          "from 0 to %d",
+                          n - 1);
+    *ret = (int32_t)v.u.i;
+    return 0;
+}
+
+static int
+write_raw(struct op_sink *s, const struct rec *r, const char *key,
+          size_t key_len, struct err *e)
+{
+    struct sink_message m = {.key = key, .key_len = (uint32_t)key_len};
+    bool null = false;
+    int rc = choose_partition(s, r, &m.partition, e);
+
+    if (rc != 0)
+        return rc;
+    buf_clear(&s->payload);
+    rc = encoder_encode(s->encoder, r, key, key_len, &s->payload, &null, e);
+    if (rc != 0)
+        return rc;
+    if (!null) {
+        m.val = s->payload.data != NULL ? s->payload.data : "";
+        m.val_len = (uint32_t)s->payload.len;
+    }
+    count_add(&s->op.count->bytes_out, m.val_len + m.key_len);
+    return s->type->write_raw(s->task, r, &m, e);
+}
+
+static int
+put_record(struct op_sink *s, struct rec *r, struct err *e)
+{
+    const char *key;
+    size_t key_len;
+    uint64_t bytes = 0;
+    int rc = message_key(s, r, &key, &key_len, e);
+
+    if (rc == 0)
+        rc = add_headers(s, r, e);
+    if (rc != 0)
+        return rc;
+    if (s->encoder != NULL)
+        return write_raw(s, r, key, key_len, e);
+    rc = s->type->write(s->task, r, key, (uint32_t)key_len, &bytes, e);
+    count_add(&s->op.count->bytes_out, bytes);
+    return rc;
+}
+
+static int
+sink_batch(struct op *op, struct batch *b, struct err *e)
+{
+    struct op_sink *s = (struct op_sink *)(void *)op;
+    uint32_t i;
+    int r;
+
+    count_add(&op->count->records_in, b->n);
+    if (op->env->script != NULL)
+        script_set_step(op->env->script, op->step->name);
+    if (s->key_kind > KEY_NONE)
+        reader_load(op->reader, b);
+    arena_reset(&s->arena);
+    for (i = 0; i < b->n; i++) {
+        r = put_record(s, &b->recs[i], e);
+        if (r != 0) {
+            r = op_fail(op, &b->recs[i], e);
+            if (r != 0)
+                return r;
+            continue;
+        }
+        count_add(&op->count->records_out, 1);
+    }
+    r = s->type->batch_end(s->task, e);
+    return r != 0 ? op_fail(op, NULL, e) : 0;
+}
+
+static int
+sink_resume(struct op *op, struct err *e)
+{
+    struct op_sink *s = (struct op_sink *)(void *)op;
+    int r = s->type->flush(s->task, e);
+
+    if (r == ERR_AGAIN)
+        return 0; /* still pending; woken when there is news */
+    if (r != 0)
+        return op_fail(op, NULL, e) != 0 ? e->code : 0;
+    op->pending = false;
+    op->env->job->ack(op->env->job->arg, op->step, op->env->subtask,
+                      s->held.kind == MARK_BARRIER ? s->held.round : UINT64_MAX,
+                      NULL);
+    return 0;
+}
+
+static int
+sink_mark(struct op *op, const struct mark *m, struct err *e)
+{
+    struct op_sink *s = (struct op_sink *)(void *)op;
+
+    (void)e;
+    if (m->kind == MARK_WATERMARK)
+        atomic_store_explicit(&op->count->watermark, m->wm,
+                              memory_order_relaxed);
+    if (m->kind != MARK_BARRIER && m->kind != MARK_END)
+        return 0;
+    s->held = *m;
+    op->pending = true;
+    return 0;
+}
+
+static bool
+sink_ready(struct op *op)
+{
+    struct op_sink *s = (struct op_sink *)(void *)op;
+
+    return s->type->ready == NULL || s->type->ready(s->task);
+}
+
+/* Out of input: hand on what was gathered, for latency. */
+static int
+sink_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
+{
+    struct op_sink *s = (struct op_sink *)(void *)op;
+    int r;
+
+    if (op->pending && *ret_wait > 20)
+        *ret_wait = 20;
+    if (!idle || op->pending)
+        return 0;
+    r = s->type->batch_end(s->task, e);
+    if (r == 0 && s->type->idle != NULL)
+        r = s->type->idle(s->task, e);
+    return r != 0 ? op_fail(op, NULL, e) : 0;
+}
+
+static void
+sink_free(struct op *op)
+{
+    struct op_sink *s = (struct op_sink *)(void *)op;
+
+    if (s->task != NULL)
+        s->type->task_free(&s->task);
+    encoder_free(&s->encoder);
+    free(s->cols);
+    free(s->headers);
+    buf_fini(&s->key);
+    buf_fini(&s->payload);
+    arena_fini(&s->arena);
+}
+
+static int
+init_key(struct op_sink *s, const struct opt *key, struct err *e)
+{
+    const struct opt *cols = opt_get(key, "cols"), *c;
+    int r = 0;
+
+    if (key == NULL || opt_is(key, "kind", "none"))
+        s->key_kind = KEY_NONE;
+    else if (opt_is(key, "kind", "default"))
+        s->key_kind = KEY_DEFAULT;
+    else if (opt_is(key, "kind", "fields"))
+        s->key_kind = KEY_FIELDS;
+    else
+        s->key_kind = opt_is(key, "kind", "func") ? KEY_FUNC : KEY_FIELD;
+    if (s->key_kind >= KEY_FIELD && s->key_kind != KEY_FIELDS)
+        return op_field_init(&s->op, key, &s->key_field, e);
+    if (s->key_kind != KEY_FIELDS || cols == NULL)
+        return 0;
+    s->cols = mem_zalloc((cols->len + 1) * sizeof *s->cols);
+    for (c = cols->first; c != NULL && r == 0; c = c->next) {
+        struct key_column *col = &s->cols[s->col_count++];
+
+        col->name = opt_str(c, "name", "");
+        col->name_len = strlen(col->name);
+        r = op_field_init(&s->op, c, &col->field, e);
+    }
+    return r;
+}
+
+static void
+init_headers(struct op_sink *s, const struct opt *headers)
+{
+    const struct opt *h;
+
+    if (headers == NULL || headers->first == NULL)
+        return;
+    s->headers = mem_zalloc((headers->len + 1) * sizeof *s->headers);
+    for (h = headers->first; h != NULL; h = h->next)
+        s->headers[s->header_count++] = (struct header){
+            .name = h->name,
+            .name_len = strlen(h->name),
+            .text = h->type == OPT_STR ? h->s : NULL,
+            .text_len = h->type == OPT_STR ? h->len : 0,
+            .func = h->type == OPT_FUNC ? (int)h->i : 0,
+        };
+}
+
+int
+op_sink_new(struct op_env *env, const struct plan_step *step,
+            struct reader *reader, struct op **ret, struct err *e)
+{
+    static const struct op_type type = {.batch = sink_batch,
+                                        .mark = sink_mark,
+                                        .resume = sink_resume,
+                                        .tick = sink_tick,
+                                        .ready = sink_ready,
+                                        .free = sink_free};
+    const struct opt *conn = opt_get(step->opts, "conn");
+    struct op_sink *s = mem_zalloc(sizeof *s);
+    struct conn_task conf = {.subtask = env->subtask,
+                             .wake = env->wake,
+                             .wake_arg = env->wake_arg,
+                             .script = env->script,
+                             .call = script_call_index};
+    int r;
+
+    op_init(&s->op, &type, env, step);
+    s->op.reader = reader;
+    s->type = env->job->sink_types[step->index];
+    s->partition_func = opt_func(conn, "partition");
+    init_headers(s, opt_get(conn, "headers"));
+    r = init_key(s, opt_get(conn, "key"), e);
+    if (r == 0 && s->type->raw_payload)
+        r = encoder_new(conn, &s->encoder, e);
+    if (r == 0)
+        r = s->type->task_new(env->job->sinks[step->index], &conf, &s->task, e);
+    *ret = &s->op;
+    if (r != 0)
+        op_free(ret);
+    return r;
+}

@@ -1,0 +1,180 @@
+#include "op/row.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "core/key.h"
+
+struct piece { /* literal text in front of a value */
+    char *text;
+    size_t len;
+};
+
+struct row_format {
+    const struct aggset *set;
+    struct piece *keys, *aggs;
+    uint32_t key_count;
+    struct piece window_start, window_end;
+    bool has_window, with_key;
+    uint16_t topic; /* origin of rows: the step's name */
+    struct buf buf;
+};
+
+static struct piece
+piece_of(const char *name, bool first)
+{
+    struct buf b;
+    struct piece p;
+
+    buf_init(&b);
+    buf_addc(&b, first ? '{' : ',');
+    json_put_str(&b, name, strlen(name));
+    buf_addc(&b, ':');
+    p.text = mem_dup(b.data, b.len);
+    p.len = b.len;
+    buf_fini(&b);
+    return p;
+}
+
+struct row_format *
+row_format_new(const struct plan_step *step, const struct aggset *set,
+               bool with_key)
+{
+    const struct opt *key = opt_get(step->opts, "key"), *c;
+    struct row_format *f = mem_zalloc(sizeof *f);
+    bool first = true;
+    uint32_t i;
+
+    f->set = set;
+    f->with_key = with_key;
+    f->topic = topic_register(step->name);
+    f->has_window = !opt_is(opt_get(step->opts, "window"), "kind", "global");
+    f->keys = mem_zalloc((key->len + 1) * sizeof *f->keys);
+    for (c = key->first; c != NULL; c = c->next) {
+        f->keys[f->key_count++] = piece_of(opt_str(c, "name", ""), first);
+        first = false;
+    }
+    f->window_start = piece_of("window_start", first);
+    f->window_end = piece_of("window_end", false);
+    if (f->has_window)
+        first = false;
+    f->aggs = mem_zalloc((set->count + 1u) * sizeof *f->aggs);
+    for (i = 0; i < set->count; i++) {
+        f->aggs[i] = piece_of(set->aggs[i].name, first);
+        first = false;
+    }
+    buf_init(&f->buf);
+    return f;
+}
+
+void
+row_format_free(struct row_format **fp)
+{
+    struct row_format *f = *fp;
+    uint32_t i;
+
+    *fp = NULL;
+    if (f == NULL)
+        return;
+    for (i = 0; i < f->key_count; i++)
+        free(f->keys[i].text);
+    for (i = 0; i < f->set->count; i++)
+        free(f->aggs[i].text);
+    free(f->keys);
+    free(f->aggs);
+    free(f->window_start.text);
+    free(f->window_end.text);
+    buf_fini(&f->buf);
+    free(f);
+}
+
+static void
+put_key(struct row_format *f, const struct winrow *row)
+{
+    const char *p = row->key, *end = row->key + row->key_len;
+    uint32_t i;
+
+    for (i = 0; i < f->key_count; i++) {
+        buf_add(&f->buf, f->keys[i].text, f->keys[i].len);
+        p += key_part_json(&f->buf, p, end);
+    }
+}
+
+static int
+put_aggs(struct row_format *f, const struct winrow *row, bool *ext,
+         struct err *e)
+{
+    uint32_t i;
+    int r;
+
+    for (i = 0; i < f->set->count; i++) {
+        const struct agg *a = &f->set->aggs[i];
+
+        buf_add(&f->buf, f->aggs[i].text, f->aggs[i].len);
+        r = a->type->result(a, (const char *)row->block + a->offset, &f->buf,
+                            ext, e);
+        if (r != 0) {
+            if (e->where[0] == '\0')
+                err_where(e, "%s", opt_str(a->opts, "place", ""));
+            return r;
+        }
+    }
+    return 0;
+}
+
+/* Message key: one field gives its text, several a JSON object. */
+static void
+set_key(struct row_format *f, const struct winrow *row, struct batch *b,
+        struct rec *r)
+{
+    size_t from = f->buf.len;
+
+    if (!f->with_key || f->key_count == 0)
+        return;
+    if (f->key_count == 1) {
+        (void)key_part_text(&f->buf, row->key, row->key + row->key_len);
+    } else {
+        put_key(f, row);
+        buf_addc(&f->buf, '}');
+    }
+    r->key_len = (uint32_t)(f->buf.len - from);
+    r->key = arena_dup(&b->arena, f->buf.data + from, r->key_len);
+}
+
+int
+row_put(struct row_format *f, struct batch *b, const struct winrow *row,
+        struct err *e)
+{
+    bool ext = false;
+    struct rec *r;
+    int rc;
+
+    if (row->poisoned)
+        return err_record(e, CAUSE_TYPE,
+                          "values of different types met in "
+                          "one window, numbers and strings");
+    buf_clear(&f->buf);
+    put_key(f, row);
+    if (f->has_window) {
+        buf_add(&f->buf, f->window_start.text, f->window_start.len);
+        json_put_int(&f->buf, row->start);
+        buf_add(&f->buf, f->window_end.text, f->window_end.len);
+        json_put_int(&f->buf, row->end);
+    }
+    rc = put_aggs(f, row, &ext, e);
+    if (rc != 0)
+        return rc;
+    buf_addc(&f->buf, '}');
+    r = batch_add(b);
+    r->val = arena_dup(&b->arena, f->buf.data, f->buf.len);
+    r->val_len = (uint32_t)f->buf.len;
+    r->kind = REC_OBJECT;
+    r->flags = (uint8_t)(REC_OWNED | REC_HAS_TS | (ext ? REC_EXT : 0));
+    r->ts = row->end - 1;
+    r->wm = WM_NONE;
+    r->src = UINT16_MAX;
+    r->topic = f->topic;
+    set_key(f, row, b, r);
+    return 0;
+}

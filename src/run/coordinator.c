@@ -1,0 +1,344 @@
+/*
+ * The coordinator's loop and the entrance run_job().
+ *
+ * | state    | leaves it when                                             |
+ * | running  | all subtasks done, a failure, a signal, until-idle reached |
+ * | stopping | drained, a second signal or the stop timeout (end at once) |
+ * | failing  | at once: slots stop where they are                         |
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "kafka/kafka.h"
+#include "run/job.h"
+
+enum { TICK_MS = 20, CONNECTOR_TICK_MS = 100, PROGRESS_MS = 1000 };
+
+static void
+stop_slots(struct job *j)
+{
+    uint32_t i;
+
+    for (i = 0; i < j->slot_count; i++)
+        atomic_store(&j->slots[i].stop, true);
+    job_wake_slots(j);
+}
+
+void
+job_stop(struct job *j)
+{
+    uint32_t i;
+
+    if (j->stopping)
+        return;
+    j->stopping = true;
+    j->stop_mono_ms = clock_mono_ms();
+    for (i = 0; i < j->plan->step_count; i++)
+        if (j->ops.sources[i] != NULL)
+            j->ops.source_types[i]->stop(j->ops.sources[i]);
+    job_wake_slots(j);
+}
+
+/* A second signal, or no end in time: leave now, without a final round. */
+static void
+end_at_once(struct job *j, const char *why)
+{
+    int code = j->stop_signal == SIGINT ? 130 : 143;
+    struct err e;
+
+    progress_clear(j);
+    log_line(LOG_WARN, "%s: ended without finishing what was read", why);
+    err_clear(&e);
+    (void)summary_write(j, code, &e);
+    (void)fflush(NULL);
+    _exit(code);
+}
+
+static void
+on_signal(struct ev_loop *loop, ev_signal *w, int events)
+{
+    struct job *j = w->data;
+    struct buf b;
+
+    (void)loop;
+    (void)events;
+    if (w->signum == SIGUSR1) {
+        buf_init(&b);
+        summary_put(j, &b, 0);
+        buf_addc(&b, '\n');
+        (void)!write(STDERR_FILENO, b.data, b.len);
+        buf_fini(&b);
+        return;
+    }
+    if (w->signum == SIGHUP) {
+        log_line(LOG_WARN, "reload is not available in this version; the job "
+                           "goes on unchanged");
+        return;
+    }
+    if (j->stop_signal != 0)
+        end_at_once(j, "second signal");
+    j->stop_signal = w->signum;
+    log_line(LOG_INFO, "%s: stopping, what was read is finished first",
+             w->signum == SIGINT ? "SIGINT" : "SIGTERM");
+    job_stop(j);
+}
+
+static void
+on_wakeup(struct ev_loop *loop, ev_async *w, int events)
+{
+    (void)w;
+    (void)events;
+    ev_break(loop, EVBREAK_ONE);
+}
+
+static void
+on_tick(struct ev_loop *loop, ev_timer *w, int events)
+{
+    (void)w;
+    (void)events;
+    ev_break(loop, EVBREAK_ONE);
+}
+
+/* Interrupt user code that overruns; say so when it cannot be. */
+static void
+watch_scripts(struct job *j, int64_t now_ns)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < j->plan->chain_count; i++)
+        for (k = 0; k < j->plan->chains[i].parallelism; k++)
+            if (j->subtasks[i][k].script != NULL)
+                (void)script_watch(j->subtasks[i][k].script, now_ns);
+    (void)script_watch(j->script, now_ns);
+}
+
+static int
+tick_connectors(struct job *j, struct err *e)
+{
+    uint32_t i;
+    int r = 0;
+
+    for (i = 0; i < j->plan->step_count && r == 0; i++) {
+        struct op_job *o = &j->ops;
+
+        if (o->sources[i] != NULL && o->source_types[i]->tick != NULL)
+            r = o->source_types[i]->tick(o->sources[i], e);
+        else if (o->sinks[i] != NULL && o->sink_types[i]->tick != NULL)
+            r = o->sink_types[i]->tick(o->sinks[i], e);
+        if (r != 0 && e->where[0] == '\0')
+            err_where(e, "%s", j->plan->steps[i].place);
+    }
+    return r;
+}
+
+/* --until-idle: sources at their end and nothing moved for that long. */
+static void
+check_idle(struct job *j, int64_t now_ms)
+{
+    uint32_t i, k;
+
+    if (j->conf->until_idle_ms < 0 || j->stopping)
+        return;
+    for (i = 0; i < j->plan->chain_count; i++)
+        for (k = 0; k < j->plan->chains[i].parallelism; k++) {
+            struct subtask *st = &j->subtasks[i][k];
+
+            if (st->input_count == 0 && !atomic_load(&st->at_end) &&
+                !atomic_load(&st->done))
+                return;
+            if (now_ms - atomic_load(&st->active_ms) < j->conf->until_idle_ms)
+                return;
+        }
+    log_line(LOG_INFO, "idle for %lld ms: stopping",
+             (long long)j->conf->until_idle_ms);
+    job_stop(j);
+}
+
+static int
+do_tick(struct job *j, int64_t *last_connectors, struct err *e)
+{
+    int64_t now_ns = clock_mono_ns(), now_ms = now_ns / 1000000;
+    int r;
+
+    watch_scripts(j, now_ns);
+    if (now_ms - *last_connectors >= CONNECTOR_TICK_MS) {
+        *last_connectors = now_ms;
+        r = tick_connectors(j, e);
+        if (r != 0)
+            return r;
+    }
+    check_idle(j, now_ms);
+    if (j->conf->progress)
+        progress_draw(j, now_ms);
+    if (j->stopping && now_ms - j->stop_mono_ms >= j->conf->stop_timeout_ms) {
+        if (j->stop_signal == 0)
+            j->stop_signal = SIGTERM;
+        end_at_once(j, "the stop timeout has passed");
+    }
+    return rounds_tick(&j->rounds, now_ms, e);
+}
+
+/* stdout without a reader: stop as SIGTERM does. @return true if so. */
+static bool
+take_closed_pipe(struct job *j)
+{
+    bool closed;
+
+    (void)pthread_mutex_lock(&j->failure_lock);
+    closed = j->has_failure && j->failure.err.code == ERR_IO &&
+             (j->failure.err.flags & ERR_FATAL) != 0;
+    (void)pthread_mutex_unlock(&j->failure_lock);
+    return closed;
+}
+
+static void
+start_events(struct job *j)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
+    size_t i;
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    ev_async_init(&j->wakeup, on_wakeup);
+    ev_async_start(j->loop, &j->wakeup);
+    ev_timer_init(&j->tick, on_tick, TICK_MS / 1000., TICK_MS / 1000.);
+    ev_timer_start(j->loop, &j->tick);
+    for (i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        ev_signal_init(&j->signals[i], on_signal, numbers[i]);
+        j->signals[i].data = j;
+        ev_signal_start(j->loop, &j->signals[i]);
+    }
+}
+
+void
+job_loop(struct job *j)
+{
+    int64_t last_connectors = 0;
+    struct err e;
+
+    err_clear(&e);
+    while (!job_is_done(j)) {
+        (void)ev_run(j->loop, 0);
+        if (atomic_load(&j->failing)) {
+            j->pipe_closed = take_closed_pipe(j);
+            break;
+        }
+        if (do_tick(j, &last_connectors, &e) != 0) {
+            job_failed(j, &e);
+            break;
+        }
+    }
+    if (atomic_load(&j->failing))
+        stop_slots(j);
+}
+
+static int
+start_slots(struct job *j, struct err *e)
+{
+    sigset_t all, old;
+    uint32_t i;
+    int r = 0;
+
+    /* Signals are the coordinator's. */
+    (void)sigfillset(&all);
+    (void)sigdelset(&all, SIGSEGV);
+    (void)sigdelset(&all, SIGBUS);
+    (void)sigdelset(&all, SIGFPE);
+    (void)sigdelset(&all, SIGABRT);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    for (i = 0; i < j->slot_count && r == 0; i++)
+        r = slot_start(&j->slots[i], e);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return r;
+}
+
+static void
+report(const struct job *j)
+{
+    const struct op_failure *f = &j->failure;
+    struct log_record lr = {
+        .step = f->step,
+        .step_place = f->place,
+        .topic = f->has_record ? f->topic : NULL,
+        .partition = f->partition,
+        .offset = f->offset,
+        .key = f->has_key ? f->key : NULL,
+        .key_len = f->key_len,
+        .timestamp = f->timestamp,
+        .has_timestamp = f->has_timestamp,
+        .value = f->has_value ? f->value : NULL,
+        .value_len = f->value_len,
+    };
+
+    log_error(&f->err, true, j->has_record ? &lr : NULL);
+}
+
+static int
+finish(struct job *j)
+{
+    struct err e;
+
+    err_clear(&e);
+    if (!j->has_failure && rounds_final(&j->rounds, &e) != 0)
+        job_failed(j, &e);
+    progress_clear(j);
+    if (!j->has_failure)
+        return 0;
+    if (j->pipe_closed) {
+        log_line(LOG_INFO, "stdout was closed by its reader: stopped");
+        return j->plan->bounded ? 0 : 74;
+    }
+    report(j);
+    return err_exit_code(j->failure.err.code);
+}
+
+static void
+say_at_start(const struct job *j)
+{
+    if (j->plan->stateful && !j->plan->bounded)
+        log_line(LOG_WARN, "this version keeps windows in memory only: after "
+                           "a stop the job begins again by its start "
+                           "policies, open windows are lost");
+}
+
+int
+run_job(const struct run_conf *conf, struct err *e)
+{
+    static struct job j; /* one a process; large */
+    int r, code;
+
+    err_clear(e);
+    r = job_open(&j, conf, e);
+    if (r == 0) {
+        say_at_start(&j);
+        start_events(&j);
+        r = start_slots(&j, e);
+    }
+    if (r != 0) {
+        code = err_exit_code(r);
+        log_error(e, r != ERR_JOBFILE && r != ERR_USAGE, NULL);
+        (void)summary_write_failed(conf, j.plan != NULL ? j.plan->name : NULL,
+                                   e, code, e);
+        job_close(&j);
+        return code;
+    }
+    job_loop(&j);
+    for (uint32_t i = 0; i < j.slot_count; i++)
+        slot_join(&j.slots[i]);
+    code = finish(&j);
+    r = summary_write(&j, code, e);
+    if (r != 0) {
+        log_error(e, true, NULL);
+        code = code != 0 ? code : err_exit_code(r);
+    }
+    job_close(&j);
+    if (kafka_left_behind()) {
+        (void)fflush(NULL);
+        _exit(code);
+    }
+    return code;
+}

@@ -1,0 +1,168 @@
+#include "run/lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static void
+append(struct lane *l, struct lane_msg *m)
+{
+    m->next = NULL;
+    *l->over_end = m;
+    l->over_end = &m->next;
+}
+
+static void
+push(struct lane *l, struct lane_msg *m)
+{
+    if (l->over != NULL || !ck_ring_enqueue_spsc(&l->ring, l->buffer, m)) {
+        append(l, m);
+        (void)lane_pump(l);
+    }
+    l->wake_consumer(l->consumer);
+}
+
+bool
+lane_pump(struct lane *l)
+{
+    bool moved = false;
+
+    while (l->over != NULL) {
+        struct lane_msg *m = l->over, *next = m->next;
+
+        if (!ck_ring_enqueue_spsc(&l->ring, l->buffer, m)) {
+            /* Ask to be called again, then look once more: the consumer may
+             * have emptied the ring before it saw the flag. */
+            atomic_store(&l->blocked, true);
+            if (!ck_ring_enqueue_spsc(&l->ring, l->buffer, m))
+                break;
+        }
+        l->over = next;
+        moved = true;
+    }
+    if (l->over == NULL)
+        l->over_end = &l->over;
+    if (moved)
+        l->wake_consumer(l->consumer);
+    return l->over == NULL;
+}
+
+static struct lane_msg *
+new_msg(enum lane_kind kind)
+{
+    struct lane_msg *m = mem_zalloc(sizeof *m);
+
+    m->kind = kind;
+    return m;
+}
+
+static int
+lane_batch(struct op_out *o, struct batch *b, struct err *e)
+{
+    struct lane_msg *m = new_msg(LANE_BATCH);
+
+    (void)e;
+    m->batch = *b; /* arrays and arena move */
+    batch_init(b);
+    push((struct lane *)(void *)o, m);
+    return 0;
+}
+
+static int
+lane_partials(struct op_out *o, struct partials **p, struct err *e)
+{
+    struct lane_msg *m = new_msg(LANE_PARTIALS);
+
+    (void)e;
+    m->partials = *p;
+    *p = NULL;
+    push((struct lane *)(void *)o, m);
+    return 0;
+}
+
+static int
+lane_mark(struct op_out *o, const struct mark *mark, struct err *e)
+{
+    struct lane_msg *m = new_msg(LANE_MARK);
+
+    (void)e;
+    m->mark = *mark;
+    push((struct lane *)(void *)o, m);
+    return 0;
+}
+
+static bool
+has_room(struct lane *l)
+{
+    return l->over == NULL && ck_ring_size(&l->ring) < LANE_READY;
+}
+
+static bool
+lane_ready(struct op_out *o)
+{
+    struct lane *l = (struct lane *)(void *)o;
+
+    if (has_room(l))
+        return true;
+    atomic_store(&l->blocked, true);
+    return has_room(l);
+}
+
+void
+lane_init(struct lane *l)
+{
+    memset(l, 0, sizeof *l);
+    l->out = (struct op_out){lane_batch, lane_partials, lane_mark, lane_ready};
+    l->buffer = mem_zalloc(LANE_SIZE * sizeof *l->buffer);
+    ck_ring_init(&l->ring, LANE_SIZE);
+    l->over_end = &l->over;
+}
+
+struct lane_msg *
+lane_pop(struct lane *l)
+{
+    struct lane_msg *m = NULL;
+
+    if (!ck_ring_dequeue_spsc(&l->ring, l->buffer, &m))
+        return NULL;
+    if (atomic_load(&l->blocked) && ck_ring_size(&l->ring) < LANE_READY / 2) {
+        atomic_store(&l->blocked, false);
+        l->wake_producer(l->producer);
+    }
+    return m;
+}
+
+void
+lane_msg_free(struct lane_msg **mp)
+{
+    if (*mp == NULL)
+        return;
+    batch_fini(&(*mp)->batch);
+    free(*mp);
+    *mp = NULL;
+}
+
+static void
+drop(struct lane_msg *m, const struct aggset *set)
+{
+    if (m->partials != NULL && set != NULL)
+        partials_free(&m->partials, set);
+    lane_msg_free(&m);
+}
+
+void
+lane_fini(struct lane *l)
+{
+    const struct aggset *set = l->set;
+    struct lane_msg *m, *next;
+
+    while ((m = lane_pop(l)) != NULL)
+        drop(m, set);
+    for (m = l->over; m != NULL; m = next) {
+        next = m->next;
+        drop(m, set);
+    }
+    free(l->buffer);
+    l->buffer = NULL;
+}

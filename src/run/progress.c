@@ -1,0 +1,128 @@
+/*
+ * The progress line: one line on a terminal, redrawn each second.
+ *
+ * `tenant-metrics running 00:01:23 in 1.2M/s out 3.1K/s lag 12.3K wm
+ * 12:00:05 (-3.2s) reload 0`. Only the coordinator draws.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run/job.h"
+
+enum { REDRAW_MS = 1000 };
+
+static struct {
+    int64_t last_ms;
+    uint64_t in, out;
+    bool drawn;
+} line;
+
+/* 1234567 -> "1.2M". */
+static void
+put_short(char *to, size_t size, double n)
+{
+    static const char units[] = {0, 'K', 'M', 'G', 'T'};
+    size_t u = 0;
+
+    while (n >= 1000 && u + 1 < sizeof units) {
+        n /= 1000;
+        u++;
+    }
+    if (u == 0)
+        (void)snprintf(to, size, "%.0f", n);
+    else
+        (void)snprintf(to, size, "%.1f%c", n, units[u]);
+}
+
+static void
+sum_all(const struct job *j, uint64_t *in, uint64_t *out, int64_t *wm,
+        int64_t *lag)
+{
+    const struct plan *p = j->plan;
+    struct step_sums s;
+    uint32_t i;
+
+    *in = *out = 0;
+    *wm = WM_MAX;
+    *lag = -1;
+    for (i = 0; i < p->step_count; i++) {
+        if (p->steps[i].kind != STEP_SOURCE && p->steps[i].kind != STEP_SINK)
+            continue;
+        step_sums(j, p->steps[i].logical, &s);
+        if (p->steps[i].kind == STEP_SINK) {
+            *out += s.records_out;
+            *wm = s.watermark < *wm ? s.watermark : *wm;
+            continue;
+        }
+        *in += s.records_in;
+        if (j->ops.source_types[i]->lag != NULL) {
+            int64_t l = j->ops.source_types[i]->lag(j->ops.sources[i]);
+
+            if (l >= 0)
+                *lag = *lag < 0 ? l : *lag + l;
+        }
+    }
+}
+
+static void
+put_watermark(char *to, size_t size, int64_t wm)
+{
+    time_t t = (time_t)(wm / 1000);
+    char clock[16];
+    struct tm tm;
+
+    to[0] = '\0';
+    if (wm == WM_NONE || wm == WM_MAX || gmtime_r(&t, &tm) == NULL)
+        return;
+    (void)strftime(clock, sizeof clock, "%H:%M:%S", &tm);
+    (void)snprintf(to, size, " wm %s (%+.1fs)", clock,
+                   (double)(wm - clock_wall_ms()) / 1000.0);
+}
+
+void
+progress_draw(struct job *j, int64_t now_ms)
+{
+    char in_s[16], out_s[16], lag_s[32] = "", wm_s[64], text[256];
+    int64_t wm, lag, up = (now_ms - j->started_mono_ms) / 1000;
+    uint64_t in, out;
+    double secs = (double)(now_ms - line.last_ms) / 1000.0;
+    int n;
+
+    if (now_ms - line.last_ms < REDRAW_MS)
+        return;
+    sum_all(j, &in, &out, &wm, &lag);
+    if (line.last_ms == 0)
+        secs = 1;
+    put_short(in_s, sizeof in_s, (double)(in - line.in) / secs);
+    put_short(out_s, sizeof out_s, (double)(out - line.out) / secs);
+    if (lag >= 0) {
+        (void)snprintf(lag_s, sizeof lag_s, " lag ");
+        put_short(lag_s + 5, sizeof lag_s - 5, (double)lag);
+    }
+    put_watermark(wm_s, sizeof wm_s, wm);
+    n = snprintf(text, sizeof text,
+                 "\r\033[K%.80s %s %02d:%02d:%02d in %s/s out %s/s%s%s "
+                 "reload 0",
+                 j->plan->name, j->stopping ? "stopping" : "running",
+                 (int)(up / 3600), (int)(up / 60 % 60), (int)(up % 60), in_s,
+                 out_s, lag_s, wm_s);
+    line.last_ms = now_ms;
+    line.in = in;
+    line.out = out;
+    line.drawn = true;
+    if (n > 0)
+        (void)!write(STDERR_FILENO, text,
+                     (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+void
+progress_clear(struct job *j)
+{
+    (void)j;
+    if (line.drawn)
+        (void)!write(STDERR_FILENO, "\r\033[K", 4);
+    line.drawn = false;
+}

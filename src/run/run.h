@@ -1,0 +1,45 @@
+/*
+ * Running a job: the one entrance of main's `run` verb.
+ *
+ * run_job() loads the file, makes the plan, opens connectors, starts slots,
+ * and stays in the coordinator's loop until the job ends. It reports errors
+ * on stderr itself and writes the summary. One job a process.
+ * Thread: the main thread, which becomes the coordinator.
+ */
+#ifndef RUN_RUN_H
+#define RUN_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/opts.h"
+
+struct run_conf {
+    const char *file; /* as given on the command line */
+    const char *text; /* its bytes */
+    size_t text_len;
+    const struct opt *params;    /* map of --set */
+    const struct opt *args;      /* list behind "--" */
+    const struct opt *cli;       /* map: X, bootstrap_servers, bounded,
+                                    connect_timeout_ms */
+    uint32_t parallelism, slots; /* 0 = not given */
+    int64_t until_idle_ms;       /* -1 off */
+    int64_t stop_timeout_ms;
+    const char *summary_path; /* NULL = none */
+    const char *data_dir;
+    bool unsafe;
+    bool progress; /* draw the progress line */
+};
+
+/**
+ * Run the job to its end.
+ *
+ * @param conf borrowed. @param e scratch for the caller's convenience.
+ * @return the process's exit code (API.md section 9).
+ * @thread main.
+ */
+int run_job(const struct run_conf *conf, struct err *e);
+
+#endif

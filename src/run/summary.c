@@ -1,0 +1,321 @@
+#include <inttypes.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "run/job.h"
+
+static void
+sum_op(const struct op *op, struct step_sums *s)
+{
+    const struct op_counters *c = op->count;
+    int64_t wm = atomic_load_explicit(&c->watermark, memory_order_relaxed);
+    int i;
+
+    s->records_in += count_get(&c->records_in);
+    s->records_out += count_get(&c->records_out);
+    s->bytes_in += count_get(&c->bytes_in);
+    s->bytes_out += count_get(&c->bytes_out);
+    s->late += count_get(&c->late);
+    s->late_windows += count_get(&c->late_windows);
+    s->local_in += count_get(&c->local_in);
+    s->local_out += count_get(&c->local_out);
+    s->bypassed += count_get(&c->bypassed);
+    s->keys += count_get(&c->keys);
+    for (i = 0; i < CAUSE_COUNT; i++) {
+        s->dropped[i] += count_get(&c->dropped[i]);
+        s->errors[i] += count_get(&c->errors[i]);
+    }
+    if (wm < s->watermark)
+        s->watermark = wm;
+}
+
+void
+step_sums(const struct job *j, uint32_t logical, struct step_sums *ret)
+{
+    const struct op_counters *shared = &j->ops.counters[logical];
+    uint32_t i, k, n;
+    int c;
+
+    memset(ret, 0, sizeof *ret);
+    ret->watermark = WM_MAX;
+    for (i = 0; i < j->plan->chain_count; i++)
+        for (k = 0; k < j->plan->chains[i].parallelism; k++) {
+            const struct op_chain *ops = &j->subtasks[i][k].ops;
+
+            for (n = 0; n < ops->count; n++)
+                if (ops->ops[n]->step->logical == logical)
+                    sum_op(ops->ops[n], ret);
+        }
+    for (c = 0; c < CAUSE_COUNT; c++) {
+        ret->dropped[c] += count_get(&shared->dropped[c]);
+        ret->errors[c] += count_get(&shared->errors[c]);
+    }
+}
+
+static void
+put_name(struct buf *b, const char *name)
+{
+    json_put_name(b, name, strlen(name));
+}
+
+static void
+put_count(struct buf *b, const char *name, uint64_t n)
+{
+    put_name(b, name);
+    buf_addf(b, "%" PRIu64, n);
+}
+
+static void
+put_int(struct buf *b, const char *name, int64_t n)
+{
+    put_name(b, name);
+    json_put_int(b, n);
+}
+
+static void
+put_text(struct buf *b, const char *name, const char *text)
+{
+    put_name(b, name);
+    if (text == NULL)
+        buf_adds(b, "null");
+    else
+        json_put_str(b, text, strlen(text));
+}
+
+static void
+put_causes(struct buf *b, const char *name, const uint64_t *counts)
+{
+    int i;
+
+    put_name(b, name);
+    buf_addc(b, '{');
+    for (i = 0; i < CAUSE_COUNT; i++)
+        if (counts[i] != 0)
+            put_count(b, err_cause_name((enum err_cause)i), counts[i]);
+    buf_addc(b, '}');
+}
+
+static void
+put_local(struct buf *b, const struct step_sums *s)
+{
+    double ratio =
+        s->local_out != 0 ? (double)s->local_in / (double)s->local_out : 0;
+
+    put_name(b, "local");
+    buf_addc(b, '{');
+    put_count(b, "records_in", s->local_in);
+    put_count(b, "partials_out", s->local_out);
+    put_name(b, "reduction");
+    buf_addf(b, "%.2f", ratio);
+    put_name(b, "bypassed");
+    buf_adds(b, s->bypassed != 0 ? "true" : "false");
+    buf_addc(b, '}');
+}
+
+/* Milliseconds per subtask with maximum and skew (maximum / mean). */
+static void
+put_load(const struct job *j, const struct plan_step *s, struct buf *b)
+{
+    struct subtask *st = j->subtasks[s->chain];
+    int64_t ns[3], max = 0, sum = 0;
+    static const char *const names[] = {"busy_ms", "idle_ms",
+                                        "backpressured_ms"};
+    uint32_t k, i;
+
+    put_name(b, "subtasks");
+    buf_addc(b, '[');
+    for (k = 0; k < s->parallelism; k++) {
+        ns[0] = atomic_load(&st[k].busy_ns);
+        ns[1] = atomic_load(&st[k].idle_ns);
+        ns[2] = atomic_load(&st[k].blocked_ns);
+        buf_adds(b, k != 0 ? ",{" : "{");
+        for (i = 0; i < 3; i++)
+            put_int(b, names[i], ns[i] / 1000000);
+        buf_addc(b, '}');
+        sum += ns[0];
+        max = ns[0] > max ? ns[0] : max;
+    }
+    buf_addc(b, ']');
+    put_int(b, "busy_ms_max", max / 1000000);
+    put_name(b, "skew");
+    buf_addf(b, "%.2f",
+             sum > 0 ? (double)max * s->parallelism / (double)sum : 1.0);
+}
+
+static void
+put_step(const struct job *j, const struct plan_step *s, struct buf *b)
+{
+    struct step_sums sums;
+
+    step_sums(j, s->logical, &sums);
+    put_name(b, s->name);
+    buf_addc(b, '{');
+    put_text(b, "kind", plan_kind_logical(s->kind));
+    put_count(b, "parallelism", s->parallelism);
+    put_count(b, "records_in", sums.records_in);
+    put_count(b, "records_out", sums.records_out);
+    if (s->kind == STEP_SOURCE)
+        put_count(b, "bytes_in", sums.bytes_in);
+    if (s->kind == STEP_SINK)
+        put_count(b, "bytes_out", sums.bytes_out);
+    if (s->kind == STEP_GLOBAL || s->kind == STEP_AGGREGATE) {
+        put_count(b, "late", sums.late);
+        put_count(b, "late_windows", sums.late_windows);
+    }
+    put_causes(b, "dropped", sums.dropped);
+    put_causes(b, "errors", sums.errors);
+    if (s->kind == STEP_GLOBAL)
+        put_local(b, &sums);
+    if (s->kind == STEP_GLOBAL || s->kind == STEP_AGGREGATE)
+        put_count(b, "keys", sums.keys);
+    if (s->chain < j->plan->chain_count)
+        put_load(j, s, b);
+    buf_addc(b, '}');
+}
+
+/* The smallest watermark over the sinks; null before the first. */
+static void
+put_watermark(const struct job *j, struct buf *b)
+{
+    int64_t wm = WM_MAX;
+    struct step_sums sums;
+    uint32_t i;
+
+    for (i = 0; i < j->plan->step_count; i++) {
+        if (j->plan->steps[i].kind != STEP_SINK)
+            continue;
+        step_sums(j, j->plan->steps[i].logical, &sums);
+        wm = sums.watermark < wm ? sums.watermark : wm;
+    }
+    put_name(b, "watermark");
+    if (wm == WM_NONE)
+        buf_adds(b, "null");
+    else
+        json_put_int(b, wm);
+}
+
+static const char *
+status_name(const struct job *j)
+{
+    if (j->has_failure && !j->pipe_closed)
+        return "failed";
+    if (j->stopping || j->pipe_closed)
+        return "stopped";
+    return job_is_done(j) ? "finished" : "running";
+}
+
+static void
+put_error(const struct job *j, struct buf *b)
+{
+    char text[ERR_MSG_MAX + ERR_WHERE_MAX + 3];
+    const struct err *e = &j->failure.err;
+
+    if (!j->has_failure || j->pipe_closed) {
+        put_text(b, "error", NULL);
+        return;
+    }
+    (void)snprintf(text, sizeof text, "%s%s%s", e->where,
+                   e->where[0] != '\0' ? ": " : "", e->msg);
+    put_text(b, "error", text);
+}
+
+void
+summary_put(struct job *j, struct buf *b, int exit_code)
+{
+    uint32_t i;
+
+    buf_addc(b, '{');
+    put_text(b, "job", j->plan->name);
+    put_text(b, "status", status_name(j));
+    put_int(b, "exit_code", exit_code);
+    put_error(j, b);
+    put_int(b, "started", j->started_ms);
+    put_int(b, "ended", clock_wall_ms());
+    put_count(b, "parallelism", j->plan->parallelism);
+    put_count(b, "slots", j->slot_count);
+    put_int(b, "reload", 0);
+    put_int(b, "restarts", 0);
+    put_watermark(j, b);
+    put_name(b, "checkpoints");
+    buf_adds(b, "{\"completed\":0,\"failed\":0,\"last\":null,"
+                "\"restored\":null}");
+    put_count(b, "rounds", j->rounds.completed);
+    put_name(b, "steps");
+    buf_addc(b, '{');
+    for (i = 0; i < j->plan->step_count; i++)
+        if (j->plan->steps[i].kind != STEP_LOCAL)
+            put_step(j, &j->plan->steps[i], b);
+    buf_adds(b, "}}");
+}
+
+static int
+write_file(const char *path, const struct buf *b, struct err *e)
+{
+    char tmp[4096];
+    FILE *f;
+    int bad;
+
+    (void)snprintf(tmp, sizeof tmp, "%s.tmp-%ld", path, (long)getpid());
+    f = fopen(tmp, "we");
+    if (f == NULL)
+        return err_set(e, ERR_IO, "cannot write '%s': %s", tmp,
+                       strerror(errno));
+    bad = fwrite(b->data, 1, b->len, f) != b->len || fputc('\n', f) == EOF ||
+          fflush(f) != 0 || fsync(fileno(f)) != 0;
+    bad = fclose(f) != 0 || bad;
+    if (bad || rename(tmp, path) != 0) {
+        int r =
+            err_set(e, ERR_IO, "cannot write '%s': %s", path, strerror(errno));
+
+        (void)unlink(tmp);
+        return r;
+    }
+    return 0;
+}
+
+int
+summary_write(struct job *j, int exit_code, struct err *e)
+{
+    struct buf b;
+    int r;
+
+    if (j->conf->summary_path == NULL)
+        return 0;
+    buf_init(&b);
+    summary_put(j, &b, exit_code);
+    r = write_file(j->conf->summary_path, &b, e);
+    buf_fini(&b);
+    return r;
+}
+
+int
+summary_write_failed(const struct run_conf *conf, const char *name,
+                     const struct err *error, int exit_code, struct err *e)
+{
+    char text[ERR_MSG_MAX + ERR_WHERE_MAX + 3];
+    struct buf b;
+    int r;
+
+    if (conf->summary_path == NULL)
+        return 0;
+    (void)snprintf(text, sizeof text, "%s%s%s", error->where,
+                   error->where[0] != '\0' ? ": " : "", error->msg);
+    buf_init(&b);
+    buf_addc(&b, '{');
+    put_text(&b, "job", name);
+    put_text(&b, "status", "failed");
+    put_int(&b, "exit_code", exit_code);
+    put_text(&b, "error", text);
+    put_int(&b, "ended", clock_wall_ms());
+    put_name(&b, "steps");
+    buf_adds(&b, "{}}");
+    r = write_file(conf->summary_path, &b, e);
+    buf_fini(&b);
+    return r;
+}
