@@ -15,7 +15,8 @@ import tempfile
 TOP = os.path.abspath(os.environ.get("top_srcdir", "."))
 FILE_LINES, FUNCTION_LINES = 800, 70
 BANNED = re.compile(
-    r"\b(sprintf|vsprintf|strcpy|strcat|gets|usleep|nanosleep|sleep)\s*\(")
+    r"\b(sprintf|vsprintf|strcpy|strcat|gets|usleep)\s*\(")
+SLEEPS = re.compile(r"\b(usleep|nanosleep|clock_nanosleep|sleep)\s*\(")
 UNFINISHED = re.compile(
     r"\b(TODO|FIXME|XXX|HACK|unimplemented|placeholder|stub)\b", re.I)
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
@@ -168,6 +169,10 @@ def banned_calls_are_not_used():
         for m in BANNED.finditer(text):
             yield "%s:%d: %s is banned" % (path, line_of(text, m.start()),
                                            m.group(1))
+        if path.startswith("tests/"):
+            for m in SLEEPS.finditer(text):
+                yield "%s:%d: %s; wait for the condition" % (
+                    path, line_of(text, m.start()), m.group(1))
         if path.startswith("src/main/"):
             continue
         if path.startswith("src/"):
