@@ -118,8 +118,7 @@ rehash(struct node *n)
     n->hash = mem_zalloc(size * sizeof *n->hash);
     n->hash_mask = size - 1;
     for (i = 0; i < n->count; i++) {
-        at = name_hash(n->child[i]->name, n->child[i]->name_len) &
-             n->hash_mask;
+        at = name_hash(n->child[i]->name, n->child[i]->name_len) & n->hash_mask;
         while (n->hash[at] != 0)
             at = (at + 1) & n->hash_mask;
         n->hash[at] = (uint16_t)(i + 1);

@@ -20,7 +20,7 @@ add_field(struct csv *c, const char *name, size_t len, enum csv_type type)
 static bool
 read_type(const char *text, enum csv_type *ret)
 {
-    static const char *const names[] = { "string", "int", "float", "bool" };
+    static const char *const names[] = {"string", "int", "float", "bool"};
     unsigned i;
 
     for (i = 0; i < sizeof names / sizeof *names; i++)
@@ -217,8 +217,7 @@ type_name(enum csv_type t)
 static int
 count_err(const struct csv *c, size_t cells, struct err *e)
 {
-    return err_record(e, CAUSE_DECODE,
-                      "invalid CSV: %s%zu cells, expected %zu",
+    return err_record(e, CAUSE_DECODE, "invalid CSV: %s%zu cells, expected %zu",
                       cells > c->count ? "at least " : "", cells, c->count);
 }
 
@@ -269,8 +268,7 @@ read_header(struct csv *c, const char *p, const char *end, struct err *e)
         if (r != 0)
             break;
         if (!c->declared)
-            add_field(c, cell.len != 0 ? cell.data : "", cell.len,
-                      CSV_STRING);
+            add_field(c, cell.len != 0 ? cell.data : "", cell.len, CSV_STRING);
         else if (i >= c->count || !is_text(&cell, c->fields[i].name))
             r = err_record(e, CAUSE_DECODE,
                            "invalid CSV: column %zu of the header is '%.*s'",
@@ -321,8 +319,7 @@ csv_put_cell(const struct csv *c, struct buf *out, const char *s, size_t len)
     size_t i;
 
     for (i = 0; i < len; i++)
-        if (s[i] == '"' || s[i] == '\n' || s[i] == '\r' ||
-            s[i] == c->delimiter)
+        if (s[i] == '"' || s[i] == '\n' || s[i] == '\r' || s[i] == c->delimiter)
             break;
     if (i == len && len != 0) {
         buf_add(out, s, len);

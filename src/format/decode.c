@@ -18,7 +18,7 @@ struct decoder {
 static int
 read_format(const struct opt *opts, enum format *ret, struct err *e)
 {
-    static const char *const names[] = { "json", "text", "raw", "csv" };
+    static const char *const names[] = {"json", "text", "raw", "csv"};
     const char *name = opt_str(opts, "format", "json");
     unsigned i;
 
@@ -99,8 +99,7 @@ decode_by_format(struct decoder *d, const char *bytes, size_t len,
     case FORMAT_JSON:
         if (d->has_lines && is_blank_line(bytes, len))
             return 0;
-        return json_check(bytes, len, d->validate, r, e) == 0 ? 1
-                                                              : ERR_RECORD;
+        return json_check(bytes, len, d->validate, r, e) == 0 ? 1 : ERR_RECORD;
     case FORMAT_TEXT:
         return decode_text(d, bytes, len, r, e);
     case FORMAT_RAW:

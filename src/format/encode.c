@@ -25,10 +25,8 @@ struct encoder {
 /* Format names, with the suffix of their files. */
 static const struct {
     const char *name, *suffix;
-} formats[] = { { "json", "jsonl" },
-                { "text", "txt" },
-                { "raw", "bin" },
-                { "csv", "csv" } };
+} formats[] = {
+    {"json", "jsonl"}, {"text", "txt"}, {"raw", "bin"}, {"csv", "csv"}};
 
 static int
 read_format(struct encoder *d, const struct opt *opts, struct err *e)
@@ -50,8 +48,7 @@ read_format(struct encoder *d, const struct opt *opts, struct err *e)
 static int
 add_column(struct encoder *d, const char *name, size_t len, struct err *e)
 {
-    return reader_column_name(d->reader, name, len, &d->columns[d->count++],
-                              e);
+    return reader_column_name(d->reader, name, len, &d->columns[d->count++], e);
 }
 
 static int
@@ -217,9 +214,9 @@ check_text(const struct encoder *d, const char *s, size_t len, struct buf *tmp,
 static const char *
 type_name(uint8_t type)
 {
-    static const char *const names[] = { "missing", "null",   "a boolean",
-                                         "an int",  "a float", "a string",
-                                         "a list",  "a map",  "malformed" };
+    static const char *const names[] = {"missing", "null",    "a boolean",
+                                        "an int",  "a float", "a string",
+                                        "a list",  "a map",   "malformed"};
 
     return names[type];
 }
@@ -270,7 +267,7 @@ put_columns(struct encoder *d, const struct rec *r, struct buf *out,
             struct err *e)
 {
     struct rec copy = *r;
-    struct batch one = { .recs = &copy, .n = 1, .cap = 1 };
+    struct batch one = {.recs = &copy, .n = 1, .cap = 1};
     struct val v;
     uint32_t i;
     int rc = 0;
@@ -289,8 +286,7 @@ put_columns(struct encoder *d, const struct rec *r, struct buf *out,
 
 int
 encoder_encode(struct encoder *d, const struct rec *r, const char *key,
-               size_t key_len, struct buf *out, bool *ret_null,
-               struct err *e)
+               size_t key_len, struct buf *out, bool *ret_null, struct err *e)
 {
     size_t before = out->len;
     int rc;

@@ -25,8 +25,8 @@ json_utf8_ok(const char *text, size_t len)
     __m128i all = _mm_setzero_si128();
 
     for (; i + 16 <= len; i += 16)
-        all = _mm_or_si128(all, _mm_loadu_si128(
-                                    (const __m128i *)(const void *)(text + i)));
+        all = _mm_or_si128(
+            all, _mm_loadu_si128((const __m128i *)(const void *)(text + i)));
     if (_mm_movemask_epi8(all) != 0)
         return simd_utf8_ok(text, len);
 #endif

@@ -238,8 +238,7 @@ static int
 encode_text(struct buf *b, const struct val *v, struct err *e)
 {
     struct key_ctx *c = ctx_get();
-    struct cache_slot *slot = &c->slots[hash_key(v->u.s, v->len) %
-                                        CACHE_SLOTS];
+    struct cache_slot *slot = &c->slots[hash_key(v->u.s, v->len) % CACHE_SLOTS];
     size_t before = b->len;
     const char *p = v->u.s;
     struct scan s;

@@ -44,7 +44,7 @@ enum {
 enum step_kind { STEP_STRING, STEP_NUMBER, STEP_WORD, STEP_OPAQUE, STEP_STOP };
 
 struct step {
-    const char *lit; /* padded to WORD_MAX */
+    const char *lit;   /* padded to WORD_MAX */
     struct node *node; /* of STEP_OPAQUE, or NULL */
     uint32_t lit_len;
     uint32_t mask; /* low min(lit_len, 32) bits */
@@ -182,8 +182,8 @@ lit_fits(const struct step *st, const char *p, const char *end)
         _mm_cmpeq_epi8(_mm_loadu_si128(a), _mm_loadu_si128(b)));
 
     if (st->lit_len > 16)
-        m |= (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(
-                 _mm_loadu_si128(a + 1), _mm_loadu_si128(b + 1)))
+        m |= (uint32_t)_mm_movemask_epi8(
+                 _mm_cmpeq_epi8(_mm_loadu_si128(a + 1), _mm_loadu_si128(b + 1)))
              << 16;
     if ((m & st->mask) != st->mask)
         return false;
@@ -228,17 +228,14 @@ plain_string(const char *p, const char *end)
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 
-static const uint64_t pow10_int[] = { 1u,       10u,       100u,
-                                      1000u,    10000u,    100000u,
-                                      1000000u, 10000000u, 100000000u };
-static const double pow10_dbl[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7,
-                                    1e8 };
+static const uint64_t pow10_int[] = {
+    1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u};
+static const double pow10_dbl[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8};
 /* An integer part below this keeps the digits below 2^53 with m places. */
 static const uint64_t dbl_limit[] = {
     9007199254740991u, 900719925474099u, 90071992547409u,
     9007199254740u,    900719925474u,    90071992547u,
-    9007199254u,       900719925u,       90071992u
-};
+    9007199254u,       900719925u,       90071992u};
 
 /* Up to eight leading digits at p: their count and value. */
 static inline unsigned
@@ -301,8 +298,7 @@ plain_number(const char *p, struct val *ret)
     if (*p == '.') {
         m = digits8(p + 1, &more);
         p += 1 + m;
-        if (m == 0 || (m == 8 && *p >= '0' && *p <= '9') ||
-            i >= dbl_limit[m])
+        if (m == 0 || (m == 8 && *p >= '0' && *p <= '9') || i >= dbl_limit[m])
             return NULL;
         d = (double)(int64_t)(i * pow10_int[m] + more) / pow10_dbl[m];
         ret->type = VAL_DBL;
@@ -334,8 +330,7 @@ any_scalar(struct pass *ps, const struct step *st, const char *p)
 
     if (p >= ps->s.end || *p == '{' || *p == '[')
         return NULL;
-    p = st->col >= 0 ? scan_value(&ps->s, p, 1, &v)
-                     : scan_skip(&ps->s, p, 1);
+    p = st->col >= 0 ? scan_value(&ps->s, p, 1, &v) : scan_skip(&ps->s, p, 1);
     if (p != NULL && st->col >= 0)
         ps->row[st->col] = v;
     return p;
@@ -531,8 +526,7 @@ add_missing(struct learn *t, struct node *n, bool self)
 
 /* A scalar, or a container read as a whole. */
 static const char *
-learn_leaf(struct learn *t, enum step_kind kind, struct node *n,
-           const char *p)
+learn_leaf(struct learn *t, enum step_kind kind, struct node *n, const char *p)
 {
     if (add_step(t, kind, p, n) == NULL)
         return NULL;
@@ -549,8 +543,8 @@ learn_leaf(struct learn *t, enum step_kind kind, struct node *n,
     return p;
 }
 
-static const char *learn_value(struct learn *t, struct node *n,
-                               const char *p, unsigned depth);
+static const char *learn_value(struct learn *t, struct node *n, const char *p,
+                               unsigned depth);
 
 /* The next child: its node in *ret_node, its value returned. */
 static const char *
@@ -628,11 +622,10 @@ is_opaque(struct learn *t, unsigned depth)
 }
 
 static const char *
-learn_container(struct learn *t, struct node *n, const char *p,
-                unsigned depth)
+learn_container(struct learn *t, struct node *n, const char *p, unsigned depth)
 {
     struct layout *l = t->lay;
-    struct span sp = { 0 };
+    struct span sp = {0};
 
     if (is_opaque(t, depth))
         return learn_leaf(t, STEP_OPAQUE, n, p);
@@ -685,10 +678,9 @@ layouts_push(struct layouts *l, struct layout *lay)
 }
 
 void
-layouts_learn(struct layouts *l, struct pass *ps, const char *text,
-              size_t len)
+layouts_learn(struct layouts *l, struct pass *ps, const char *text, size_t len)
 {
-    struct learn t = { .all = l, .left = l->cols->count, .ok = true };
+    struct learn t = {.all = l, .left = l->cols->count, .ok = true};
     const char *p;
 
     if (l->learned >= WINDOW_LEARN_MAX || l->cols->count == 0)

@@ -19,7 +19,7 @@ struct rows {
 struct reader {
     struct columns cols;
     struct layouts *layouts;
-    struct rows *rows; /* newest first */
+    struct rows *rows;  /* newest first */
     struct arena arena; /* unescaped strings */
     uint64_t pass_id;
     struct reader_stats stats;
@@ -96,8 +96,7 @@ split_path(const char *path, size_t len, char *buf, struct val *names,
                            "a member of the path '%.*s' is empty",
                            (int)(len > 200 ? 200 : len), path);
         if (n == JSON_DEPTH_MAX)
-            return err_set(e, ERR_JOBFILE,
-                           "a path has more than %d members",
+            return err_set(e, ERR_JOBFILE, "a path has more than %d members",
                            JSON_DEPTH_MAX);
         names[n++] = val_str(from, (uint32_t)(o - from));
         from = o;
@@ -185,7 +184,7 @@ row_fill(struct val *row, uint32_t count, uint8_t type)
     uint32_t i;
 
     for (i = 0; i < count; i++)
-        row[i] = (struct val){ .type = type };
+        row[i] = (struct val){.type = type};
 }
 
 /* A record whose one field is `value`. */
@@ -286,8 +285,8 @@ reader_load(struct reader *r, struct batch *b)
 /* Find the member (or element) that `n` names in the container at p.
  * @return its value; NULL on an error, or with *ret_missing. */
 static const char *
-find_child(struct scan *s, const struct node *n, const char *p,
-           unsigned depth, bool *ret_missing)
+find_child(struct scan *s, const struct node *n, const char *p, unsigned depth,
+           bool *ret_missing)
 {
     char open = *p;
     uint32_t index = 0;

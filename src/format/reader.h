@@ -45,8 +45,8 @@ void reader_free(struct reader **r);
 MUST_USE int reader_column(struct reader *r, const char *path, size_t len,
                            uint32_t *ret, struct err *e);
 /** As reader_column() for one literal top-level name (dots are not special). */
-MUST_USE int reader_column_name(struct reader *r, const char *name,
-                                size_t len, uint32_t *ret, struct err *e);
+MUST_USE int reader_column_name(struct reader *r, const char *name, size_t len,
+                                uint32_t *ret, struct err *e);
 
 /**
  * Fill the rows of all records of `b` that have none from this reader.

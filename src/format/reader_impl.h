@@ -21,10 +21,10 @@ enum { NODE_HASH_MIN = 8 }; /* more children than this are hashed */
 struct node {
     const char *name; /* unescaped path member */
     uint32_t name_len;
-    uint32_t index;   /* list index from 1, 0 if the name is none */
-    int32_t col;      /* column that ends here, or -1 */
+    uint32_t index;     /* list index from 1, 0 if the name is none */
+    int32_t col;        /* column that ends here, or -1 */
     uint32_t col_count; /* columns here and below */
-    uint64_t seen;    /* pass that met it last: of duplicates the first */
+    uint64_t seen;      /* pass that met it last: of duplicates the first */
     struct node *parent;
     struct node **child; /* count of them, in order of adding */
     uint32_t count, cap;

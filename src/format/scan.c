@@ -323,12 +323,12 @@ word_val(struct scan *s, const char *p, struct val *ret)
         bool b, ext;
         double d;
     } words[] = {
-        { "null", 4, VAL_NULL, false, false, 0 },
-        { "true", 4, VAL_BOOL, true, false, 0 },
-        { "false", 5, VAL_BOOL, false, false, 0 },
-        { "NaN", 3, VAL_DBL, false, true, __builtin_nan("") },
-        { "Infinity", 8, VAL_DBL, false, true, __builtin_inf() },
-        { "-Infinity", 9, VAL_DBL, false, true, -__builtin_inf() },
+        {"null", 4, VAL_NULL, false, false, 0},
+        {"true", 4, VAL_BOOL, true, false, 0},
+        {"false", 5, VAL_BOOL, false, false, 0},
+        {"NaN", 3, VAL_DBL, false, true, __builtin_nan("")},
+        {"Infinity", 8, VAL_DBL, false, true, __builtin_inf()},
+        {"-Infinity", 9, VAL_DBL, false, true, -__builtin_inf()},
     };
     size_t i;
 

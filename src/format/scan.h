@@ -53,8 +53,7 @@ int scan_err(const struct scan *s, struct err *e);
 static inline const char *
 scan_blanks(const struct scan *s, const char *p)
 {
-    while (p < s->end &&
-           (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
+    while (p < s->end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
         p++;
     return p;
 }
@@ -110,7 +109,6 @@ const char *scan_first(struct scan *s, const char *p, char open,
                        bool *ret_last);
 /** What follows a value: the next member or element, or the close (then
  * *ret_last is set and the position is behind it). */
-const char *scan_next(struct scan *s, const char *p, char open,
-                      bool *ret_last);
+const char *scan_next(struct scan *s, const char *p, char open, bool *ret_last);
 
 #endif

@@ -24,10 +24,9 @@ simd_json_ok(const char *text, size_t len)
     static thread_local simdjson::dom::parser parser;
     bool ok;
 
-    if (parser.max_depth() < SIMD_DEPTH_MAX + 1u ||
-        parser.capacity() < len) {
+    if (parser.capacity() < len) {
         size_t cap = len < 4096 ? 4096 : len;
-        if (parser.allocate(cap, SIMD_DEPTH_MAX + 1u) != simdjson::SUCCESS)
+        if (parser.allocate(cap, SIMD_DEPTH_MAX) != simdjson::SUCCESS)
             return false;
     }
     ok = parser.parse(text, len, false).error() == simdjson::SUCCESS;

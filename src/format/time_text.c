@@ -26,8 +26,7 @@ date_of(int64_t days, int *y, int *m, int *d)
     int64_t z = days + 719468;
     int64_t era = (z >= 0 ? z : z - 146096) / 146097;
     int64_t doe = z - era * 146097;
-    int64_t yoe =
-        (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+    int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
     int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
     int64_t mp = (5 * doy + 2) / 153;
 
@@ -75,8 +74,7 @@ is_leap(int y)
 static int
 month_days(int y, int m)
 {
-    static const int days[] = { 31, 28, 31, 30, 31, 30,
-                                31, 31, 30, 31, 30, 31 };
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 
     return m == 2 && is_leap(y) ? 29 : days[m - 1];
 }
@@ -130,7 +128,7 @@ zone(struct text *t, int64_t *ret_minutes)
 int
 time_text_parse(const char *text, size_t len, int64_t *ret_ms)
 {
-    struct text t = { text, text + len };
+    struct text t = {text, text + len};
     int64_t days, minutes;
     int h, m, s, ms;
 
@@ -139,8 +137,8 @@ time_text_parse(const char *text, size_t len, int64_t *ret_ms)
         !number(&t, 2, 0, 59, &s) || !fraction(&t, &ms) ||
         !zone(&t, &minutes) || t.p != t.end)
         return -1;
-    *ret_ms = days * DAY_MS +
-              ((h * 60 + m - minutes) * 60 + s) * (int64_t)1000 + ms;
+    *ret_ms =
+        days * DAY_MS + ((h * 60 + m - minutes) * 60 + s) * (int64_t)1000 + ms;
     return 0;
 }
 
@@ -159,8 +157,8 @@ time_text_format(int64_t ms, char out[TIME_TEXT_MAX])
         return (size_t)n;
     }
     date_of(days, &y, &mo, &d);
-    n = snprintf(out, TIME_TEXT_MAX, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ",
-                 y, mo, d, (int)(rest / 3600000), (int)(rest / 60000 % 60),
+    n = snprintf(out, TIME_TEXT_MAX, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", y,
+                 mo, d, (int)(rest / 3600000), (int)(rest / 60000 % 60),
                  (int)(rest / 1000 % 60), (int)(rest % 1000));
     return (size_t)n;
 }

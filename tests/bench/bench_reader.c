@@ -15,8 +15,8 @@
 
 enum { RECORDS = 2000, ROUNDS = 500, BEST_OF = 5 };
 
-static const char *const columns[] = { "tenant_id", "metric_name", "value",
-                                       "ts" };
+static const char *const columns[] = {"tenant_id", "metric_name", "value",
+                                      "ts"};
 
 static int64_t
 now_ns(void)
