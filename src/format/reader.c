@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "format/json.h"
 #include "format/reader_impl.h"
 
 /* Rows lie in blocks. The value in front of each row is its tag: the bytes
@@ -317,10 +318,13 @@ find_child(struct scan *s, const struct node *n, const char *p, unsigned depth,
     return NULL;
 }
 
-/* Decode one column of a JSON text whose root is the node `top`. */
+/*
+ * Find the value of node `n` in a JSON text whose root is the node `top`.
+ * @param ret set to where it begins, NULL if it is missing.
+ */
 static int
-get_json(struct scan *s, const struct node *top, const struct node *n,
-         struct val *ret, struct err *e)
+find_json(struct scan *s, const struct node *top, const struct node *n,
+          const char **ret, unsigned *ret_depth, struct err *e)
 {
     const struct node *chain[JSON_DEPTH_MAX];
     unsigned depth = 0, i;
@@ -341,6 +345,27 @@ get_json(struct scan *s, const struct node *top, const struct node *n,
         }
         if (!missing)
             return scan_err(s, e);
+        *ret = NULL;
+        return 0;
+    }
+    *ret = p;
+    *ret_depth = depth;
+    return 0;
+}
+
+/* Decode one column of a JSON text whose root is the node `top`. */
+static int
+get_json(struct scan *s, const struct node *top, const struct node *n,
+         struct val *ret, struct err *e)
+{
+    unsigned depth = 0;
+    const char *p;
+    struct val v;
+    int rc = find_json(s, top, n, &p, &depth, e);
+
+    if (rc != 0)
+        return rc;
+    if (p == NULL) {
         *ret = val_nil();
         return 0;
     }
@@ -404,4 +429,55 @@ void
 reader_stats(const struct reader *r, struct reader_stats *ret)
 {
     *ret = r->stats;
+}
+
+/* The one field `value` of a payload that is no object, as JSON text. */
+static int
+raw_value(struct reader *r, const struct rec *rec, const struct node *n,
+          const char **ret, size_t *ret_len, struct err *e)
+{
+    struct buf b;
+    struct val v;
+    bool ext = false;
+    int rc = reader_get(r, rec, (uint32_t)n->col, &v, e);
+
+    *ret = NULL;
+    if (rc != 0 || v.type == VAL_NIL)
+        return rc;
+    buf_init(&b);
+    json_put_val(&b, &v, &ext);
+    *ret = arena_dup(&r->arena, b.data, b.len);
+    *ret_len = b.len;
+    buf_fini(&b);
+    return 0;
+}
+
+int
+reader_raw(struct reader *r, const struct rec *rec, uint32_t column,
+           const char **ret, size_t *ret_len, struct err *e)
+{
+    const struct node *n = r->cols.node[column];
+    unsigned depth = 0;
+    const char *end;
+    struct scan s;
+    int rc;
+
+    *ret = NULL;
+    if (rec->val == NULL)
+        return 0;
+    if (rec->kind != REC_OBJECT && rec->kind != REC_TOMBSTONE)
+        return raw_value(r, rec, n, ret, ret_len, e);
+    scan_init(&s, rec->val, rec->val_len, (rec->flags & REC_EXT) != 0,
+              json_bigint_of(rec), &r->arena);
+    rc = find_json(&s, &r->cols.root, n, ret, &depth, e);
+    if (rc != 0 || *ret == NULL)
+        return rc;
+    end = scan_skip(&s, *ret, depth);
+    if (end == NULL)
+        return scan_err(&s, e);
+    while (end > *ret && (end[-1] == ' ' || end[-1] == '\t' ||
+                          end[-1] == '\n' || end[-1] == '\r'))
+        end--;
+    *ret_len = (size_t)(end - *ret);
+    return 0;
 }

@@ -30,10 +30,8 @@ map_batch(struct op *op, struct batch *b, struct err *e)
                 return r;
             continue;
         }
-        if (out.val != b->recs[i].val || out.val_len != b->recs[i].val_len) {
-            out.row = NULL;
-            out.row_n = 0;
-        }
+        out.row = NULL; /* the next segment has a reader of its own */
+        out.row_n = 0;
         b->recs[n++] = out;
     }
     b->n = n;

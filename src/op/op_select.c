@@ -66,8 +66,6 @@ project(struct op_select *s, struct rec *r, struct arena *a, struct err *e)
     r->kind = REC_OBJECT;
     r->flags = (uint8_t)((r->flags & ~(REC_EXT | REC_RAW)) | REC_OWNED |
                          (ext ? REC_EXT : 0));
-    r->row = NULL;
-    r->row_n = 0;
     return 0;
 }
 
@@ -94,6 +92,8 @@ select_batch(struct op *op, struct batch *b, struct err *e)
                 continue;
             }
         }
+        rec->row = NULL; /* the next segment has a reader of its own */
+        rec->row_n = 0;
         b->recs[n++] = *rec;
     }
     b->n = n;
