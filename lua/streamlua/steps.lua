@@ -203,7 +203,7 @@ function windowed.aggregate(d, place, _, t, o)
     end
   end
   opts.name = opts.name or d.name
-  local fields = { key = d.key, key_place = d.key_place, on_null = d.on_null or "fail", window = d.window,
+  local fields = { key = d.key, key_place = d.key_place, on_null = d.on_null or "skip", window = d.window,
     lateness_ms = d.lateness_ms, late_output = d.late_output, aggs = aggs }
   return step(d, "aggregate", place, opts, fields)
 end

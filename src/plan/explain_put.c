@@ -311,7 +311,7 @@ put_aggregate(struct buf *out, const struct plan_step *s)
     }
     if (s->kind != STEP_GLOBAL) {
         put_given(out, s->opts, "late_output");
-        if (!opt_is(s->opts, "on_null", "fail"))
+        if (!opt_is(s->opts, "on_null", "skip"))
             put_given(out, s->opts, "on_null");
         put_select(out, s->opts);
     }

@@ -27,7 +27,7 @@
  * filter, map, flat_map: func.
  * select: cols = [{ name, field | func }].
  * aggregate: key = [{ name, field | func }] ([] = key_by{}), key_place,
- *   on_null ("fail" "skip"), window = { kind ("tumbling" "hopping"
+ *   on_null ("skip" by default, "fail"), window = { kind ("tumbling" "hopping"
  *   "global"), size_ms, slide_ms, offset_ms, place }, lateness_ms,
  *   late_output (absent = none), aggs = [...].
  * aggregates: { name, fn, place, args = [{ field | func }], and by fn:
