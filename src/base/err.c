@@ -122,12 +122,18 @@ const char *
 err_cause_name(enum err_cause cause)
 {
     static const char *const names[CAUSE_COUNT] = {
-        [CAUSE_NONE] = "none",           [CAUSE_DECODE] = "decode",
-        [CAUSE_TIMESTAMP] = "timestamp", [CAUSE_FUTURE] = "future",
-        [CAUSE_USER_ERROR] = "user_error", [CAUSE_TYPE] = "type",
-        [CAUSE_OVERFLOW] = "overflow",   [CAUSE_ENCODE] = "encode",
-        [CAUSE_NULL_KEY] = "null_key",   [CAUSE_BIGINT] = "bigint",
-        [CAUSE_LATE] = "late",           [CAUSE_INCOMPLETE] = "incomplete",
+        [CAUSE_NONE] = "none",
+        [CAUSE_DECODE] = "decode",
+        [CAUSE_TIMESTAMP] = "timestamp",
+        [CAUSE_FUTURE] = "future",
+        [CAUSE_USER_ERROR] = "user_error",
+        [CAUSE_TYPE] = "type",
+        [CAUSE_OVERFLOW] = "overflow",
+        [CAUSE_ENCODE] = "encode",
+        [CAUSE_NULL_KEY] = "null_key",
+        [CAUSE_BIGINT] = "bigint",
+        [CAUSE_LATE] = "late",
+        [CAUSE_INCOMPLETE] = "incomplete",
     };
 
     return cause < CAUSE_COUNT ? names[cause] : "none";

@@ -21,18 +21,18 @@
 
 /* What happened. Zero is success; each maps to one exit code. */
 enum err_code {
-    ERR_FAIL = -1,         /* job or test failed: exit 1 */
-    ERR_USAGE = -2,        /* wrong call: 64 */
-    ERR_JOBFILE = -3,      /* bad or unreadable job file: 65 */
-    ERR_UNAVAILABLE = -4,  /* broker unavailable: 69 */
-    ERR_INTERNAL = -5,     /* our bug: 70 */
-    ERR_NOMEM = -6,        /* no memory: 70 */
-    ERR_BUSY = -7,         /* data directory in use, job taken over: 73 */
-    ERR_IO = -8,           /* I/O error or damage: 74 */
-    ERR_TEMP = -9,         /* temporary: 75 */
-    ERR_CONFIG = -10,      /* configuration or equality rule: 78 */
-    ERR_RECORD = -11,      /* one record is at fault; see the cause: exit 1 */
-    ERR_AGAIN = -12,       /* nothing now, ask again; never leaves a floor */
+    ERR_FAIL = -1,        /* job or test failed: exit 1 */
+    ERR_USAGE = -2,       /* wrong call: 64 */
+    ERR_JOBFILE = -3,     /* bad or unreadable job file: 65 */
+    ERR_UNAVAILABLE = -4, /* broker unavailable: 69 */
+    ERR_INTERNAL = -5,    /* our bug: 70 */
+    ERR_NOMEM = -6,       /* no memory: 70 */
+    ERR_BUSY = -7,        /* data directory in use, job taken over: 73 */
+    ERR_IO = -8,          /* I/O error or damage: 74 */
+    ERR_TEMP = -9,        /* temporary: 75 */
+    ERR_CONFIG = -10,     /* configuration or equality rule: 78 */
+    ERR_RECORD = -11,     /* one record is at fault; see the cause: exit 1 */
+    ERR_AGAIN = -12,      /* nothing now, ask again; never leaves a floor */
 };
 
 /* Why one record failed, as API.md section 8 counts it. */
@@ -58,11 +58,15 @@ enum {
     ERR_FATAL = 4u,     /* the handle or process cannot go on */
 };
 
-enum { ERR_MSG_MAX = 1024, ERR_HINT_MAX = 256, ERR_WHERE_MAX = 256,
-       ERR_TRACE_MAX = 1024 };
+enum {
+    ERR_MSG_MAX = 1024,
+    ERR_HINT_MAX = 256,
+    ERR_WHERE_MAX = 256,
+    ERR_TRACE_MAX = 1024
+};
 
 struct err {
-    int code;             /* enum err_code, 0 = none */
+    int code; /* enum err_code, 0 = none */
     enum err_cause cause;
     unsigned flags;
     char msg[ERR_MSG_MAX];     /* one line, factual */

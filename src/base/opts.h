@@ -31,11 +31,11 @@ enum opt_type {
 
 struct opt {
     enum opt_type type;
-    const char *name; /* member name in a map, else NULL */
-    const char *s;    /* OPT_STR: NUL-terminated, len bytes */
-    size_t len;       /* bytes of a string, count of a list or map */
-    int64_t i;        /* OPT_INT, OPT_FUNC, OPT_BOOL (0 or 1) */
-    double d;         /* OPT_DBL */
+    const char *name;  /* member name in a map, else NULL */
+    const char *s;     /* OPT_STR: NUL-terminated, len bytes */
+    size_t len;        /* bytes of a string, count of a list or map */
+    int64_t i;         /* OPT_INT, OPT_FUNC, OPT_BOOL (0 or 1) */
+    double d;          /* OPT_DBL */
     struct opt *first; /* first member or element */
     struct opt *next;  /* next member or element, in order */
 };

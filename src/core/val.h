@@ -39,31 +39,31 @@ struct val {
 static inline struct val
 val_nil(void)
 {
-    return (struct val){ .type = VAL_NIL };
+    return (struct val){.type = VAL_NIL};
 }
 
 static inline struct val
 val_int(int64_t i)
 {
-    return (struct val){ .type = VAL_INT, .u.i = i };
+    return (struct val){.type = VAL_INT, .u.i = i};
 }
 
 static inline struct val
 val_dbl(double d)
 {
-    return (struct val){ .type = VAL_DBL, .u.d = d };
+    return (struct val){.type = VAL_DBL, .u.d = d};
 }
 
 static inline struct val
 val_bool(bool b)
 {
-    return (struct val){ .type = VAL_BOOL, .u.b = b };
+    return (struct val){.type = VAL_BOOL, .u.b = b};
 }
 
 static inline struct val
 val_str(const char *s, uint32_t len)
 {
-    return (struct val){ .type = VAL_STR, .len = len, .u.s = s };
+    return (struct val){.type = VAL_STR, .len = len, .u.s = s};
 }
 
 /** Whether SQL calls it null: missing, JSON null. */
