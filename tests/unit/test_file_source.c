@@ -1,0 +1,567 @@
+/* File source: every line once, in order, at its byte offset. */
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include "base/hash.h"
+#include "connect/lines.h"
+#include "connect_help.h"
+
+/* What one task gave: "path@offset:bytes" a line, in the order given. */
+struct given {
+    struct buf text;
+    uint32_t added, ended, records, bad;
+    enum err_cause cause; /* of the last bad one */
+    char msg[256];
+};
+
+struct run {
+    struct arena a;
+    struct conn_env env;
+    struct source *s;
+    struct source_task *t;
+    struct given g;
+};
+
+static int
+open_run(struct run *r, const char *opts, uint32_t parallelism, struct err *e)
+{
+    memset(r, 0, sizeof *r);
+    arena_init(&r->a);
+    r->env = help_env(&r->a, opts, parallelism);
+    err_clear(e);
+    return file_source_type.open(&r->env, &r->s, e);
+}
+
+/* Options with a format and `dir`/`name` as the path. */
+static const char *
+opts_for(struct arena *a, const char *dir, const char *name, const char *more)
+{
+    struct buf b;
+    const char *text;
+
+    buf_init(&b);
+    buf_addf(&b, "{\"path\":\"%s%s%s\"%s}", dir, *name != '\0' ? "/" : "", name,
+             more);
+    text = arena_dup(a, b.data, b.len);
+    buf_fini(&b);
+    return text;
+}
+
+static void
+task(struct run *r, uint32_t subtask)
+{
+    struct conn_task conf = {.subtask = subtask};
+    struct err e;
+
+    if (r->t != NULL)
+        file_source_type.task_free(&r->t);
+    assert_int_equal(file_source_type.task_new(r->s, &conf, &r->t, &e), 0);
+}
+
+static void
+take(struct run *r, const struct batch *b, const struct source_event *ev,
+     const char *dir)
+{
+    uint32_t i;
+
+    assert_true(b->n > 0);
+    for (i = 0; i < b->n; i++) {
+        const struct rec *rec = &b->recs[i];
+        const char *path = topic_name(rec->topic);
+
+        assert_int_equal(rec->partition, 0);
+        assert_int_equal(rec->src, 5);
+        assert_int_equal(rec->topic, b->recs[0].topic);
+        assert_memory_equal(path, dir, strlen(dir));
+        buf_addf(&r->g.text, "%s@%" PRId64 ":", path + strlen(dir),
+                 rec->offset);
+        buf_add(&r->g.text, rec->val, rec->val_len);
+        buf_addc(&r->g.text, '\n');
+    }
+    r->g.records += b->n;
+    r->g.bad += ev->bad_count;
+    for (i = 0; i < ev->bad_count; i++) {
+        assert_true(ev->bad[i].index < b->n);
+        assert_true(i == 0 || ev->bad[i].index > ev->bad[i - 1].index);
+        r->g.cause = ev->bad[i].cause;
+        (void)snprintf(r->g.msg, sizeof r->g.msg, "%s", ev->bad[i].msg);
+    }
+}
+
+/* Poll at most `polls` times; @return whether the task has ended. */
+static bool
+poll_some(struct run *r, const char *dir, uint32_t max, int polls)
+{
+    struct source_event ev = {.kind = SOURCE_NONE};
+    struct batch b;
+    struct err e;
+
+    batch_init(&b);
+    while (polls-- != 0 && ev.kind != SOURCE_END) {
+        batch_clear(&b);
+        if (file_source_type.poll(r->t, &b, max, &ev, &e) != 0)
+            fail_msg("%s", e.msg);
+        assert_true(b.n <= max);
+        assert_int_not_equal(ev.kind, SOURCE_NONE);
+        if (ev.kind == SOURCE_BATCH)
+            take(r, &b, &ev, dir);
+        r->g.added += ev.kind == SOURCE_ADDED;
+        r->g.ended += ev.kind == SOURCE_PART_END;
+    }
+    batch_fini(&b);
+    return ev.kind == SOURCE_END;
+}
+
+static void
+close_run(struct run *r)
+{
+    buf_fini(&r->g.text);
+    if (r->t != NULL)
+        file_source_type.task_free(&r->t);
+    file_source_type.close(&r->s);
+    arena_fini(&r->a);
+}
+
+/* Everything that `opts` gives with one task. */
+static void
+run_all(struct run *r, const char *dir, const char *name, const char *more,
+        uint32_t max)
+{
+    struct arena a;
+    struct err e;
+
+    arena_init(&a);
+    if (open_run(r, opts_for(&a, dir, name, more), 1, &e) != 0)
+        fail_msg("%s", e.msg);
+    arena_fini(&a);
+    task(r, 0);
+    assert_true(poll_some(r, dir, max, -1));
+}
+
+#define RAW ",\"format\":\"raw\""
+
+static void
+lines_come_with_their_byte_offsets(void **state)
+{
+    static const char bytes[] = "{\"i\":1}\n \t\r\n{\"i\":2}\r\n\n{\"i\": 3}";
+    char *dir = help_dir_make();
+    struct run r;
+
+    (void)state;
+    help_file(dir, "a", bytes, sizeof bytes - 1);
+    run_all(&r, dir, "a", "", 100);
+    assert_string_equal(buf_cstr(&r.g.text), "/a@0:{\"i\":1}\n"
+                                             "/a@12:{\"i\":2}\n"
+                                             "/a@22:{\"i\": 3}\n");
+    assert_int_equal(r.g.added, 1);
+    assert_int_equal(r.g.ended, 1);
+    close_run(&r);
+    help_dir_remove(&dir);
+}
+
+static void
+directory_and_glob_are_sorted_without_dots_and_folders(void **state)
+{
+    char *dir = help_dir_make();
+    struct arena a;
+    struct run r;
+
+    (void)state;
+    arena_init(&a);
+    help_file(dir, "b.txt", "B\n", 2);
+    help_file(dir, "a.txt", "A\n", 2);
+    help_file(dir, "Z.txt", "Z", 1);
+    help_file(dir, ".h.txt", "H\n", 2);
+    help_file(dir, "c.log", "C\n", 2);
+    help_file(dir, "empty.txt", "", 0);
+    assert_int_equal(mkdir(help_path(&a, dir, "d.txt"), 0777), 0);
+    help_file(dir, "d.txt/inner", "I\n", 2);
+
+    run_all(&r, dir, "", RAW, 1);
+    assert_string_equal(buf_cstr(&r.g.text), "/Z.txt@0:Z\n/a.txt@0:A\n"
+                                             "/b.txt@0:B\n/c.log@0:C\n");
+    assert_int_equal(r.g.added, 5);
+    assert_int_equal(r.g.ended, 5);
+    close_run(&r);
+    run_all(&r, dir, "*.txt", RAW, 1);
+    assert_string_equal(buf_cstr(&r.g.text),
+                        "/Z.txt@0:Z\n/a.txt@0:A\n/b.txt@0:B\n");
+    close_run(&r);
+    run_all(&r, dir, ".h.txt", RAW, 1); /* named, so it is meant */
+    assert_string_equal(buf_cstr(&r.g.text), "/.h.txt@0:H\n");
+    close_run(&r);
+    arena_fini(&a);
+    help_dir_remove(&dir);
+}
+
+static void
+what_cannot_be_read_is_an_error_that_names_it(void **state)
+{
+    char *dir = help_dir_make();
+    struct arena a;
+    struct run r;
+    struct err e;
+
+    (void)state;
+    arena_init(&a);
+    assert_int_equal(open_run(&r, opts_for(&a, dir, "no", ""), 1, &e), ERR_IO);
+    assert_non_null(strstr(e.msg, "/no': No such file"));
+    assert_string_equal(e.where, "job.lua:2");
+    arena_fini(&r.a);
+    assert_int_equal(open_run(&r, opts_for(&a, dir, "*.x", ""), 1, &e), ERR_IO);
+    assert_non_null(strstr(e.msg, "no file matches"));
+    assert_non_null(strstr(e.msg, "/*.x'"));
+    arena_fini(&r.a);
+    assert_int_equal(mkfifo(help_path(&a, dir, "pipe"), 0666), 0);
+    assert_int_equal(open_run(&r, opts_for(&a, dir, "pipe", ""), 1, &e),
+                     ERR_IO);
+    assert_non_null(strstr(e.msg, "/pipe'"));
+    arena_fini(&r.a);
+    arena_fini(&a);
+    help_dir_remove(&dir);
+}
+
+static void
+an_empty_directory_is_an_empty_input(void **state)
+{
+    char *dir = help_dir_make();
+    struct run r;
+
+    (void)state;
+    run_all(&r, dir, "", RAW, 1);
+    assert_int_equal(r.g.added, 0);
+    close_run(&r);
+    help_dir_remove(&dir);
+}
+
+static void
+file_i_belongs_to_task_i_mod_parallelism(void **state)
+{
+    char *dir = help_dir_make(), name[8], want[32];
+    struct arena a;
+    struct run r;
+    struct err e;
+    uint32_t i;
+
+    (void)state;
+    arena_init(&a);
+    for (i = 0; i < 5; i++) {
+        (void)snprintf(name, sizeof name, "f%u", i);
+        help_file(dir, name, "x\n", 2);
+    }
+    assert_int_equal(open_run(&r, opts_for(&a, dir, "", RAW), 7, &e), 0);
+    for (i = 0; i < 7; i++) {
+        task(&r, i);
+        buf_clear(&r.g.text);
+        assert_true(poll_some(&r, dir, 10, -1));
+        (void)snprintf(want, sizeof want, "/f%u@0:x\n", i);
+        assert_string_equal(buf_cstr(&r.g.text), i < 5 ? want : "");
+    }
+    close_run(&r);
+    arena_fini(&a);
+    help_dir_remove(&dir);
+}
+
+static void
+bad_records_are_given_with_their_reason(void **state)
+{
+    static const char bytes[] = "{\"a\":1}\n{\"b\":\"\xff\"}\nnonsense\n"
+                                "{\"c\":3}\n";
+    char *dir = help_dir_make();
+    struct run r;
+
+    (void)state;
+    help_file(dir, "a", bytes, sizeof bytes - 1);
+    run_all(&r, dir, "a", "", 100);
+    assert_int_equal(r.g.records, 4);
+    assert_int_equal(r.g.bad, 2);
+    assert_int_equal(r.g.cause, CAUSE_DECODE);
+    assert_string_equal(buf_cstr(&r.g.text),
+                        "/a@0:{\"a\":1}\n/a@8:{\"b\":\"\xff\"}\n"
+                        "/a@18:nonsense\n/a@27:{\"c\":3}\n");
+    close_run(&r);
+    help_dir_remove(&dir);
+}
+
+static void
+a_quoted_newline_does_not_end_a_csv_record(void **state)
+{
+    static const char bytes[] = "id,text\n1,\"a\nb\"\n2,\"say \"\"hi\"\"\n\n"
+                                "x\"\n3,5\" wide\n4,\"end\"";
+    char *dir = help_dir_make();
+    struct run r;
+
+    (void)state;
+    help_file(dir, "a.csv", bytes, sizeof bytes - 1);
+    run_all(&r, dir, "a.csv",
+            ",\"format\":\"csv\",\"header\":true,\"delimiter\":\",\"", 1);
+    assert_non_null(strstr(buf_cstr(&r.g.text),
+                           "/a.csv@8:{\"id\":\"1\",\"text\":\"a\\nb\"}\n"));
+    assert_non_null(strstr(buf_cstr(&r.g.text),
+                           "/a.csv@16:{\"id\":\"2\",\"text\":"
+                           "\"say \\\"hi\\\"\\n\\nx\"}\n"));
+    assert_non_null(strstr(buf_cstr(&r.g.text), "/a.csv@34:"));
+    assert_non_null(strstr(buf_cstr(&r.g.text),
+                           "/a.csv@44:{\"id\":\"4\",\"text\":\"end\"}\n"));
+    assert_int_equal(r.g.records, 4);
+    close_run(&r);
+    help_dir_remove(&dir);
+}
+
+static void
+each_csv_file_has_its_own_header(void **state)
+{
+    char *dir = help_dir_make();
+    struct run r;
+
+    (void)state;
+    help_file(dir, "1", "a,b\n1,2\n3,4\n", 12);
+    help_file(dir, "2", "b,a\n5,6\n7,8\n", 12);
+    run_all(&r, dir, "", ",\"format\":\"csv\",\"header\":true", 1);
+    assert_string_equal(buf_cstr(&r.g.text),
+                        "/1@4:{\"a\":\"1\",\"b\":\"2\"}\n"
+                        "/1@8:{\"a\":\"3\",\"b\":\"4\"}\n"
+                        "/2@4:{\"b\":\"5\",\"a\":\"6\"}\n"
+                        "/2@8:{\"b\":\"7\",\"a\":\"8\"}\n");
+    close_run(&r);
+    help_dir_remove(&dir);
+}
+
+static void
+a_line_of_the_size_limit_is_read_and_a_longer_one_is_bad(void **state)
+{
+    size_t size = (size_t)LINE_SIZE_MAX;
+    char *dir = help_dir_make(), *bytes = mem_alloc(2 * size + 16);
+    struct source_event ev;
+    struct batch b;
+    struct run r;
+    struct err e;
+    struct arena a;
+
+    (void)state;
+    arena_init(&a);
+    memset(bytes, 'x', 2 * size + 16);
+    bytes[size] = '\n';         /* a line of the limit */
+    bytes[2 * size + 2] = '\n'; /* one byte longer */
+    bytes[2 * size + 3] = 'y';
+    help_file(dir, "a", bytes, 2 * size + 4);
+    free(bytes);
+    assert_int_equal(open_run(&r, opts_for(&a, dir, "a", RAW), 1, &e), 0);
+    task(&r, 0);
+    batch_init(&b);
+    assert_int_equal(file_source_type.poll(r.t, &b, 1, &ev, &e), 0);
+
+    assert_int_equal(file_source_type.poll(r.t, &b, 1, &ev, &e), 0);
+    assert_int_equal(b.recs[0].val_len, size);
+    assert_int_equal(ev.bad_count, 0);
+    batch_clear(&b);
+    assert_int_equal(file_source_type.poll(r.t, &b, 1, &ev, &e), 0);
+    assert_int_equal(b.n, 1);
+    assert_int_equal(ev.bad_count, 1);
+    assert_int_equal(ev.bad[0].cause, CAUSE_DECODE);
+    assert_int_equal(b.recs[0].offset, size + 1);
+    batch_clear(&b);
+    assert_int_equal(file_source_type.poll(r.t, &b, 1, &ev, &e), 0);
+    assert_int_equal(b.n, 1);
+    assert_int_equal(b.recs[0].val_len, 1);
+    assert_int_equal(b.recs[0].val[0], 'y');
+    assert_int_equal(b.recs[0].offset, 2 * size + 3);
+    batch_fini(&b);
+    close_run(&r);
+    arena_fini(&a);
+    help_dir_remove(&dir);
+}
+
+/* Append a file of random lines and what is expected of it. */
+static void
+random_file(uint64_t *seed, const char *name, struct buf *bytes,
+            struct buf *want)
+{
+    uint32_t lines, k;
+
+    *seed = hash_splitmix(*seed);
+    lines = (uint32_t)(*seed % 400);
+    for (k = 0; k < lines; k++) {
+        size_t len, i, from = bytes->len;
+
+        *seed = hash_splitmix(*seed);
+        len = *seed % (*seed % 97 == 0 ? 700000 : *seed % 5 == 0 ? 5000 : 60);
+        buf_addf(want, "%s@%zu:", name, from);
+        for (i = 0; i < len; i++)
+            buf_addc(bytes, (char)('a' + (i * 7 + k) % 26));
+        buf_add(want, bytes->data + from, len);
+        buf_addc(want, '\n');
+        if (k + 1 < lines || len == 0 || *seed % 2 == 0)
+            buf_addc(bytes, '\n');
+    }
+}
+
+/* The lines of `text` that begin with `name`. */
+static void
+lines_of(struct buf *text, const char *name, struct buf *out)
+{
+    const char *p = text->data, *end = p + text->len;
+
+    while (p < end) {
+        const char *nl = memchr(p, '\n', (size_t)(end - p)) + 1;
+
+        if (strncmp(p, name, strlen(name)) == 0)
+            buf_add(out, p, (size_t)(nl - p));
+        p = nl;
+    }
+}
+
+static void
+files_of_any_lines_are_given_whole_and_in_order(void **state)
+{
+    uint64_t seed = 7331;
+    int round, f;
+
+    (void)state;
+    print_message("seed %" PRIu64 "\n", seed);
+    for (round = 0; round < 12; round++) {
+        char *dir = help_dir_make();
+        struct buf want[5], bytes, got;
+        char name[16], topic[16];
+        uint32_t max;
+        struct run r;
+
+        for (f = 0; f < 5; f++) {
+            (void)snprintf(name, sizeof name, "f%d", f);
+            (void)snprintf(topic, sizeof topic, "/f%d", f);
+            buf_init(&bytes);
+            buf_init(&want[f]);
+            random_file(&seed, topic, &bytes, &want[f]);
+            help_file(dir, name, buf_cstr(&bytes), bytes.len);
+            buf_fini(&bytes);
+        }
+        seed = hash_splitmix(seed);
+        max = 1 + (uint32_t)(seed % 300);
+        run_all(&r, dir, "", RAW, max);
+        for (f = 0; f < 5; f++) {
+            (void)snprintf(topic, sizeof topic, "/f%d@", f);
+            buf_init(&got);
+            (void)buf_cstr(&r.g.text);
+            if (r.g.text.len != 0)
+                lines_of(&r.g.text, topic, &got);
+            assert_int_equal(got.len, want[f].len);
+            assert_memory_equal(buf_cstr(&got), buf_cstr(&want[f]), got.len);
+            buf_fini(&got);
+            buf_fini(&want[f]);
+        }
+        assert_int_equal(r.g.ended, 5);
+        close_run(&r);
+        help_dir_remove(&dir);
+    }
+}
+
+static void
+more_files_than_may_be_open_are_read_in_turns(void **state)
+{
+    char *dir = help_dir_make(), name[16];
+    struct run r;
+    int f;
+
+    (void)state;
+    for (f = 0; f < 200; f++) {
+        (void)snprintf(name, sizeof name, "f%03d", f);
+        help_file(dir, name, "1\n2\n3", 5);
+    }
+    run_all(&r, dir, "", RAW, 2);
+    assert_int_equal(r.g.records, 600);
+    assert_int_equal(r.g.ended, 200);
+    close_run(&r);
+    help_dir_remove(&dir);
+}
+
+static void
+stopping_ends_and_the_position_is_that_of_the_next_line(void **state)
+{
+    char *dir = help_dir_make();
+    struct arena a;
+    struct run r;
+    struct buf pos, want;
+    struct err e;
+
+    (void)state;
+    arena_init(&a);
+    buf_init(&pos);
+    buf_init(&want);
+    help_file(dir, "a", "11\n22\n33\n", 9);
+    assert_int_equal(open_run(&r, opts_for(&a, dir, "a", RAW), 1, &e), 0);
+    task(&r, 0);
+    assert_false(poll_some(&r, dir, 2, 2));
+    file_source_type.stop(r.s);
+    assert_true(poll_some(&r, dir, 2, -1));
+    assert_int_equal(r.g.records, 2);
+    assert_int_equal(r.g.ended, 0);
+    assert_int_equal(file_source_type.snapshot(r.t, &pos, &e), 0);
+    buf_addf(&want, "{\"%s/a\":6}", dir);
+    assert_string_equal(buf_cstr(&pos), buf_cstr(&want));
+    buf_fini(&pos);
+    buf_fini(&want);
+    close_run(&r);
+    arena_fini(&a);
+    help_dir_remove(&dir);
+}
+
+static void
+a_file_that_shrinks_or_goes_is_never_skipped(void **state)
+{
+    char *dir = help_dir_make();
+    struct source_event ev;
+    struct arena a;
+    struct batch b;
+    struct run r;
+    struct err e;
+
+    (void)state;
+    arena_init(&a);
+    batch_init(&b);
+    help_file(dir, "a", "11\n22\n33\n", 9);
+    assert_int_equal(open_run(&r, opts_for(&a, dir, "a", RAW), 1, &e), 0);
+    task(&r, 0);
+    assert_false(poll_some(&r, dir, 1, 1));
+    assert_int_equal(truncate(help_path(&a, dir, "a"), 4), 0);
+    assert_int_equal(file_source_type.poll(r.t, &b, 1, &ev, &e), 0);
+    batch_clear(&b);
+    assert_int_equal(file_source_type.poll(r.t, &b, 1, &ev, &e), ERR_IO);
+    assert_non_null(strstr(e.msg, "became shorter"));
+    close_run(&r);
+    assert_int_equal(open_run(&r, opts_for(&a, dir, "a", RAW), 1, &e), 0);
+    task(&r, 0);
+    assert_false(poll_some(&r, dir, 1, 1));
+    assert_int_equal(unlink(help_path(&a, dir, "a")), 0);
+    batch_clear(&b);
+    assert_int_equal(file_source_type.poll(r.t, &b, 1, &ev, &e), ERR_IO);
+    assert_non_null(strstr(e.msg, "/a': No such file"));
+    batch_fini(&b);
+    close_run(&r);
+    arena_fini(&a);
+    help_dir_remove(&dir);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_come_with_their_byte_offsets),
+        cmocka_unit_test(
+            directory_and_glob_are_sorted_without_dots_and_folders),
+        cmocka_unit_test(what_cannot_be_read_is_an_error_that_names_it),
+        cmocka_unit_test(an_empty_directory_is_an_empty_input),
+        cmocka_unit_test(file_i_belongs_to_task_i_mod_parallelism),
+        cmocka_unit_test(bad_records_are_given_with_their_reason),
+        cmocka_unit_test(a_quoted_newline_does_not_end_a_csv_record),
+        cmocka_unit_test(each_csv_file_has_its_own_header),
+        cmocka_unit_test(
+            a_line_of_the_size_limit_is_read_and_a_longer_one_is_bad),
+        cmocka_unit_test(files_of_any_lines_are_given_whole_and_in_order),
+        cmocka_unit_test(more_files_than_may_be_open_are_read_in_turns),
+        cmocka_unit_test(
+            stopping_ends_and_the_position_is_that_of_the_next_line),
+        cmocka_unit_test(a_file_that_shrinks_or_goes_is_never_skipped),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
