@@ -43,11 +43,10 @@ take_text(struct calls *c, const char *what, bool ext, struct arena *a,
           struct rec *ret, struct err *e)
 {
     if (c->buf.data[0] != '{')
-        return take_error(what, c->buf.data[0] == '[' ? "a list" : "no map",
-                          e);
+        return take_error(what, c->buf.data[0] == '[' ? "a list" : "no map", e);
     ret->val = arena_dup(a, c->buf.data, c->buf.len);
     ret->val_len = (uint32_t)c->buf.len;
-    ret->flags &= (uint8_t) ~REC_EXT;
+    ret->flags &= (uint8_t)~REC_EXT;
     ret->flags |= (uint8_t)(REC_OWNED | (ext ? REC_EXT : 0u));
     return 0;
 }
@@ -92,7 +91,7 @@ call_take_record(struct calls *c, lua_State *L, int idx, const char *what,
     if (lr != NULL)
         return record_take(c, lr, base, a, ret, e);
     out.kind = REC_OBJECT;
-    out.flags &= (uint8_t) ~REC_RAW;
+    out.flags &= (uint8_t)~REC_RAW;
     out.row = NULL;
     out.row_n = 0;
     if (w != NULL) {
@@ -127,8 +126,9 @@ script_map(struct script *s, int func, const struct rec *r,
     calls_bind(c, r, reader, false);
     rc = calls_call(c, 1, 1, e);
     if (rc == 0 && lua_isnil(L, -1)) {
-        rc = calls_fail(c, func, e, "map returned nil; return the record, or "
-                                    "use filter or flat_map");
+        rc = calls_fail(c, func, e,
+                        "map returned nil; return the record, or "
+                        "use filter or flat_map");
     } else if (rc == 0) {
         rc = call_take_record(c, L, -1, "map returned", a, out, e);
         if (rc != 0 && e->cause == CAUSE_USER_ERROR)
@@ -172,8 +172,9 @@ script_flat_map(struct script *s, int func, const struct rec *r,
     rc = calls_call(c, 2, 1, e);
     c->emit = NULL;
     if (rc == 0 && !lua_isnil(L, -1))
-        rc = calls_fail(c, func, e, "flat_map returned a value; it must call "
-                                    "emit(r) for each record");
+        rc = calls_fail(c, func, e,
+                        "flat_map returned a value; it must call "
+                        "emit(r) for each record");
     else if (rc == 0)
         lua_pop(L, 1);
     if (rc != 0)
@@ -224,9 +225,10 @@ script_value(struct script *s, int func, const struct rec *r,
     rc = calls_call(c, 1, 2, e);
     if (rc == 0 && !lua_isnil(L, -1) && func < c->is_key_count &&
         c->is_key[func]) {
-        rc = calls_fail(c, func, e, "a key function returns one value, got "
-                                    "two; use key_by { {\"a\", f}, "
-                                    "{\"b\", g} }");
+        rc = calls_fail(c, func, e,
+                        "a key function returns one value, got "
+                        "two; use key_by { {\"a\", f}, "
+                        "{\"b\", g} }");
     } else if (rc == 0) {
         rc = conv_value(c, L, -2, a, ret, e);
         if (rc != 0 && e->cause == CAUSE_USER_ERROR)

@@ -1,0 +1,234 @@
+/*
+ * Inside of the running half of script/: records and views as Lua sees them.
+ *
+ * A `lrec` is one record bound for Lua: the borrowed struct rec, the reader
+ * of its segment, and (once needed) its value tree. A handle is the userdata
+ * of a record, a view that of a list or map in it; both carry the lrec's
+ * generation at the time they were made and are refused when it has moved
+ * on. Handles of call records are reused in rotation (HANDLES of them), so a
+ * record kept by mistake is noticed and no call allocates. Owned records
+ * (s.copy, s.row, s.tombstone) have lrec and bytes inside their userdata.
+ *
+ * Thread: the owner of the script. Nothing here outlives the Lua state.
+ */
+#ifndef SCRIPT_CALLS_IMPL_H
+#define SCRIPT_CALLS_IMPL_H
+
+#include "script/node.h"
+#include "script/script_impl.h"
+
+/* CALLS_SLOTS: what calls_stack() keeps below every call. */
+enum { CALLS_SLOTS = 3, HANDLES = 16, KEY_CACHE = 512, LUA_COLUMNS_MAX = 64 };
+
+enum { SET_KEY = 1, SET_TS = 2, SET_HEADERS = 4 };
+
+struct lrec {
+    const struct rec *rec; /* what Lua sees; `own` once it was changed */
+    struct rec own;
+    struct reader *reader; /* NULL: fields are found in the tree */
+    struct tree tree;
+    uint64_t gen;            /* of the running binding */
+    bool readonly;           /* no assignment in this call */
+    bool owned;              /* lives inside a userdata */
+    bool fresh;              /* made by s.row: what is not set is inherited */
+    uint8_t set;             /* SET_...: what user code has set */
+    uint32_t views;          /* views made (call records: in calls->views) */
+    struct arena meta_arena; /* key and headers set by user code */
+};
+
+struct handle {
+    struct lrec *r;
+    uint64_t gen;
+};
+
+struct owned { /* userdata of an owned record; bytes follow */
+    struct handle h;
+    struct lrec r;
+};
+
+struct view {
+    struct lrec *r;
+    uint64_t gen;
+    struct node *node;
+};
+
+/* Column of a field name, by the address of Lua's interned string. */
+struct key_slot {
+    const char *name;
+    struct reader *reader;
+    uint32_t column;
+};
+
+struct agg_state; /* agg.c */
+
+/* s.null is the light userdata of this address. */
+extern const char calls_null;
+
+struct calls {
+    struct script *s;
+    int base; /* stack: base+1 handler, +2 functions, +3 handles */
+    int handles_ref;
+    struct lrec cur; /* the record of the running call */
+    struct handle *handles[HANDLES];
+    uint32_t next_handle;
+    int views_ref;  /* table slot -> view of call records */
+    uint32_t views; /* used slots */
+    int keys_ref;   /* table that keeps cached names alive */
+    uint32_t keys;  /* names in it */
+    struct key_slot key_slots[KEY_CACHE];
+    int list_mt_ref, map_mt_ref;
+    const void *record_mt, *view_mt, *list_mt, *map_mt, *retriable_mt;
+    struct err bad;      /* decode error met while Lua read; code 0: none */
+    struct batch *emit;  /* where flat_map's emit() puts records, or NULL */
+    struct err emit_err; /* why an emit() failed */
+    int emit_ref, law_ref, law_load_ref;
+    struct buf buf;   /* text being made */
+    struct arena tmp; /* short-lived bytes, reset for each conversion */
+    uint8_t *is_key;  /* by function number: a key function of key_by */
+    int is_key_count;
+    struct agg_state *aggs;
+    struct lrec **batch; /* records of a sink's batch; never moved */
+    uint32_t batch_cap;
+    const struct rec *agg_rec; /* script_agg_record() */
+    struct reader *agg_reader;
+};
+
+static inline struct calls *
+calls_of(lua_State *L)
+{
+    return script_of(L)->calls;
+}
+
+/* calls.c */
+/** Prepare L's stack for calls (first call only) and return it. */
+lua_State *calls_stack(struct calls *c);
+/** Bind the call record and push its handle. */
+void calls_bind(struct calls *c, const struct rec *r, struct reader *reader,
+                bool readonly);
+/** The call record is no longer valid; its tree and views are dropped. */
+void calls_unbind(struct calls *c);
+/**
+ * Call the function below `nargs` arguments on the stack.
+ *
+ * @return 0 with `nresults` results; ERR_RECORD with none: the function's
+ *         error, or the decode error it met (whether or not it caught it).
+ */
+MUST_USE int calls_call(struct calls *c, int nargs, int nresults,
+                        struct err *e);
+/** Push function `func`. */
+void calls_push_func(struct calls *c, int func);
+/** user_error of function `func`, with its place. @return ERR_RECORD. */
+int calls_fail(struct calls *c, int func, struct err *e, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+/** Set e's place to that of function `func`. */
+void calls_place(struct calls *c, int func, struct err *e);
+/** Remember a decode error and raise it in Lua. Does not return. */
+int calls_raise_lj(lua_State *L, const struct err *e);
+
+/* record.c */
+void record_open(struct calls *c, lua_State *L);
+void lrec_init(struct lrec *r);
+void lrec_fini(struct lrec *r);
+/** Bind `lr` to a borrowed record, dropping what it held. */
+void lrec_bind(struct lrec *lr, const struct rec *r, struct reader *reader,
+               bool readonly);
+/** Push a new handle on `lr` (no owned record). May raise. */
+struct handle *record_push_handle_lj(lua_State *L, struct lrec *lr);
+/** Push an owned record with copies of r's bytes. May raise. */
+struct lrec *record_push_owned_lj(lua_State *L, const struct rec *r);
+/** The record at `idx` if it is one (valid or not), else NULL. */
+struct lrec *record_at(lua_State *L, int idx, bool *ret_valid);
+/** The valid record at `idx`, else an error naming `what`. May raise. */
+struct lrec *record_check_lj(lua_State *L, int idx, const char *what);
+/** The root map's node. @return 0 or ERR_RECORD. */
+MUST_USE int record_root(struct lrec *lr, struct node **ret, struct err *e);
+/** Push a scalar value (not list, map). May raise for lack of memory. */
+void record_push_scalar_lj(lua_State *L, const struct val *v, bool nulls);
+/** Push the value of a node: scalar or view. `owner` is the index of the
+ * record's userdata when it is owned. May raise. */
+void record_push_node_lj(lua_State *L, struct lrec *lr, struct node *n,
+                         int owner, bool nulls);
+/** New node for the Lua value at `idx` (nil: NULL). May raise. */
+struct node *record_node_lj(lua_State *L, struct lrec *lr, int idx);
+/** Raise unless the record may be written. */
+void record_check_write_lj(lua_State *L, const struct lrec *lr);
+/** The record as it is now, in `ret`: bytes in `a` unless borrowed from the
+ * record that was bound. `base` gives what a new record inherits. */
+MUST_USE int record_take(struct calls *c, struct lrec *lr,
+                         const struct rec *base, struct arena *a,
+                         struct rec *ret, struct err *e);
+/** Copy key and headers of `r` to `a`. */
+void record_own_meta(struct rec *r, struct arena *a);
+/** Raise "record used after its call". Does not return. */
+int record_stale_lj(lua_State *L);
+
+/** s.has(e, f). */
+int record_has_lj(lua_State *L);
+
+/* view.c */
+void view_open(struct calls *c, lua_State *L);
+void view_set_metatable_lj(lua_State *L);
+/** The view at `idx` if it is one, else NULL. */
+struct view *view_at(lua_State *L, int idx, bool *ret_valid);
+
+/* conv.c: values of Lua as text, and back */
+/** Append the value at `idx` as (extended) JSON. Never raises.
+ * @return 0, or ERR_RECORD: user_error with the path, or decode. */
+MUST_USE int conv_put(struct calls *c, lua_State *L, int idx, struct buf *out,
+                      bool *ext, struct err *e);
+/** Push a value (its text) as plain Lua data, nulls as s.null. May raise
+ * for lack of memory only. @return 0 (pushed) or ERR_RECORD (not). */
+int conv_push_lj(struct calls *c, lua_State *L, const struct val *v,
+                 enum json_bigint bigint, struct arena *a, struct err *e);
+/** The value at `idx` as struct val, bytes in `a`. Never raises. */
+MUST_USE int conv_value(struct calls *c, lua_State *L, int idx, struct arena *a,
+                        struct val *ret, struct err *e);
+/** Mark the table on top as list or map. */
+void conv_mark_lj(struct calls *c, lua_State *L, bool map);
+
+/* pack.c: plain data of Lua as portable bytes */
+MUST_USE int pack_put(struct calls *c, lua_State *L, int idx, struct buf *out,
+                      struct err *e);
+/** Push what pack_put() wrote. @return 0 (pushed) or ERR_RECORD (not). May
+ * raise for lack of memory. */
+int pack_push_lj(struct calls *c, lua_State *L, const char *bytes, size_t len,
+                 struct err *e);
+/** Push a deep copy of the plain value at `idx`. May raise. */
+void pack_copy_lj(lua_State *L, int idx, int depth);
+
+/* call.c */
+void call_open_lj(struct calls *c, lua_State *L);
+/** The result of a function (at `idx`) as a record that inherits from the
+ * call's record; its bytes in `a` unless borrowed. `what` is "map".
+ * Never raises. @return 0 or ERR_RECORD. */
+MUST_USE int call_take_record(struct calls *c, lua_State *L, int idx,
+                              const char *what, struct arena *a,
+                              struct rec *ret, struct err *e);
+
+/* law.c */
+enum { LAW_TEXT_MAX = 400 };
+
+/** Functions of a custom aggregator by number, and its arguments. */
+struct law {
+    int init, add, merge, result;
+    uint32_t nargs; /* 0: add(acc, e) */
+};
+void law_open_lj(struct calls *c, lua_State *L);
+/**
+ * Test the laws on the list of inputs at the top of the stack (popped):
+ * records, or lists of arguments. Only what the last input adds to earlier
+ * tests is tried.
+ *
+ * @param text set to the counter-example, "" if all hold.
+ * @thread the owner.
+ */
+void law_test_newest(struct calls *c, const struct law *l,
+                     char text[LAW_TEXT_MAX]);
+
+/* helpers.c */
+void helpers_open(struct calls *c, lua_State *L, int module);
+
+/* agg.c */
+void agg_state_free(struct calls *c);
+
+#endif

@@ -1,0 +1,616 @@
+/*
+ * s.source { read = ... } and s.sink { write = ... }: connectors whose other
+ * side is user code. Partition i of a source is read by subtask i modulo
+ * parallelism; its position is kept as portable bytes from the moment read()
+ * returned it, so that nothing user code does later can change it.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "script/calls_impl.h"
+
+enum { POLL_MS_DEFAULT = 10 };
+
+/* Errors of these functions end the job, whatever on_error says. */
+static int
+job_error(const char *call, const char *place, int r, struct err *e)
+{
+    if (r == ERR_RECORD) {
+        e->code = ERR_FAIL;
+        (void)err_context(e, "%s", call);
+    }
+    if (e->where[0] == '\0')
+        err_where(e, "%s", place);
+    return e->code;
+}
+
+/* Call a function without results, with one integer or nothing. */
+static int
+call_plain(struct script *s, int func, int64_t arg, struct err *e)
+{
+    struct calls *c = s->calls;
+
+    if (func == 0)
+        return 0;
+    (void)calls_stack(c);
+    calls_push_func(c, func);
+    if (arg >= 0)
+        lua_pushinteger(s->L, arg);
+    return calls_call(c, arg >= 0 ? 1 : 0, 0, e);
+}
+
+/* ---- source ---- */
+
+struct wake {
+    conn_wake_f *wake;
+    void *arg;
+};
+
+struct source {
+    int open, read, close; /* numbers of functions */
+    uint32_t partitions, parallelism;
+    int64_t poll_ms;
+    bool bounded;
+    uint16_t topic, src;
+    const char *place;
+    _Atomic bool stopped;
+    struct wake *wakes;
+};
+
+struct part {
+    uint32_t partition;
+    struct buf position; /* packed; empty: none yet */
+    int64_t next;        /* ordinal of the next record */
+    bool opened, ended, at_end;
+};
+
+struct source_task {
+    struct source *source;
+    struct script *script;
+    struct part *parts;
+    uint32_t count, added, ended, turn, subtask;
+};
+
+static int
+source_open(const struct conn_env *env, struct source **ret, struct err *e)
+{
+    struct source *s;
+
+    (void)e;
+    s = mem_zalloc(sizeof *s);
+    s->open = opt_func(env->opts, "open");
+    s->read = opt_func(env->opts, "read");
+    s->close = opt_func(env->opts, "close");
+    s->partitions = (uint32_t)opt_int(env->opts, "partitions", 1);
+    s->poll_ms = opt_int(env->opts, "poll_ms", POLL_MS_DEFAULT);
+    s->bounded = opt_bool(env->cli, "bounded", false);
+    s->parallelism = env->parallelism;
+    s->topic = topic_register(env->step);
+    s->src = env->src;
+    s->place = env->place != NULL ? env->place : "";
+    s->wakes = mem_zalloc(env->parallelism * sizeof *s->wakes);
+    *ret = s;
+    return 0;
+}
+
+static int
+source_task_new(struct source *s, const struct conn_task *conf,
+                struct source_task **ret, struct err *e)
+{
+    struct source_task *t;
+    uint32_t i;
+
+    if (conf->script == NULL)
+        return err_set(e, ERR_INTERNAL, "a Lua source without a Lua state");
+    t = mem_zalloc(sizeof *t);
+    t->source = s;
+    t->script = conf->script;
+    t->subtask = conf->subtask;
+    if (conf->subtask < s->partitions)
+        t->count = (s->partitions - conf->subtask - 1) / s->parallelism + 1;
+    t->parts = mem_zalloc((t->count + 1u) * sizeof *t->parts);
+    for (i = 0; i < t->count; i++) {
+        t->parts[i].partition = conf->subtask + i * s->parallelism;
+        buf_init(&t->parts[i].position);
+    }
+    s->wakes[conf->subtask] = (struct wake){conf->wake, conf->wake_arg};
+    *ret = t;
+    return 0;
+}
+
+/* A call of read(), passed to its protected part. */
+struct read_op {
+    struct source_task *t;
+    struct part *part;
+    uint32_t max;
+};
+
+static int
+read_lj(lua_State *L)
+{
+    const struct read_op *op = lua_touserdata(L, 1);
+    const struct part *p = op->part;
+    struct calls *c = calls_of(L);
+    struct err e;
+
+    (void)lua_rawgeti(L, LUA_REGISTRYINDEX, c->s->funcs_ref);
+    (void)lua_rawgeti(L, -1, op->t->source->read);
+    if (p->position.len == 0)
+        lua_pushnil(L);
+    else if (pack_push_lj(c, L, p->position.data, p->position.len, &e) != 0)
+        return luaL_error(L, "%s", e.msg);
+    lua_pushinteger(L, op->max);
+    lua_pushinteger(L, p->partition);
+    lua_call(L, 3, LUA_MULTRET);
+    return lua_gettop(L) - 2;
+}
+
+/* Turn element `i` of the list at `list` into a record of `b`. */
+static int
+take_element(struct source_task *t, struct part *p, int list, lua_Integer i,
+             struct batch *b, struct err *e)
+{
+    struct source *s = t->source;
+    struct calls *c = t->script->calls;
+    struct rec base, out;
+    int r;
+
+    memset(&base, 0, sizeof base);
+    base.wm = WM_NONE;
+    base.kind = REC_OBJECT;
+    base.topic = s->topic;
+    base.partition = (int32_t)p->partition;
+    base.offset = p->next;
+    base.src = s->src;
+    lrec_bind(&c->cur, &base, NULL, true);
+    (void)lua_rawgeti(t->script->L, list, i);
+    r = call_take_record(c, t->script->L, -1, "a record is", &b->arena, &out,
+                         e);
+    lua_pop(t->script->L, 1);
+    calls_unbind(c);
+    c->cur.rec = NULL;
+    if (r != 0)
+        return err_context(e, "records[%d]", (int)i);
+    out.topic = base.topic;
+    out.partition = base.partition;
+    out.offset = base.offset;
+    *batch_add(b) = out;
+    p->next++;
+    return 0;
+}
+
+/* Keep the position, the second of `n` results at `first`. */
+static int
+take_position(struct source_task *t, struct part *p, int first, int n,
+              struct err *e)
+{
+    lua_State *L = t->script->L;
+    int r;
+
+    if (n < 2)
+        return 0; /* not given: it stays where it was */
+    buf_clear(&p->position);
+    if (lua_isnil(L, first + 1))
+        return 0;
+    r = pack_put(t->script->calls, L, first + 1, &p->position, e);
+    return r == 0 ? 0 : err_context(e, "position");
+}
+
+/* Judge the `n` results of read() at stack index `first`. */
+static int
+take_results(struct source_task *t, struct part *p, uint32_t max, int first,
+             int n, struct batch *b, struct err *e)
+{
+    lua_State *L = t->script->L;
+    lua_Integer i, count;
+    int r;
+
+    if (n == 0 || lua_isnil(L, first)) {
+        p->ended = true;
+        t->ended++;
+        return 0;
+    }
+    if (!lua_istable(L, first))
+        return err_record(e, CAUSE_USER_ERROR,
+                          "returned a %s; expected a list of records and the "
+                          "position, or nil at the end of input",
+                          luaL_typename(L, first));
+    count = (lua_Integer)lua_rawlen(L, first);
+    if (count > max)
+        return err_record(e, CAUSE_USER_ERROR,
+                          "returned %lld records, asked for at most %u",
+                          (long long)count, (unsigned)max);
+    if (count == 0) {
+        lua_pushnil(L);
+        if (lua_next(L, first) != 0) {
+            lua_pop(L, 2);
+            return err_record(e, CAUSE_USER_ERROR,
+                              "returned a table with named fields; expected "
+                              "a list of records");
+        }
+    }
+    for (i = 1; i <= count; i++) {
+        r = take_element(t, p, first, i, b, e);
+        if (r != 0)
+            return r;
+    }
+    return take_position(t, p, first, n, e);
+}
+
+static int
+part_read(struct source_task *t, struct part *p, struct batch *b, uint32_t max,
+          struct err *e)
+{
+    struct calls *c = t->script->calls;
+    lua_State *L = calls_stack(c);
+    struct read_op op = {t, p, max};
+    int first = lua_gettop(L) + 1, r;
+
+    if (!p->opened) {
+        p->opened = true;
+        r = call_plain(t->script, t->source->open, p->partition, e);
+        if (r != 0)
+            return job_error("open", t->source->place, r, e);
+    }
+    lua_pushcfunction(L, read_lj);
+    lua_pushlightuserdata(L, &op);
+    r = calls_call(c, 1, LUA_MULTRET, e);
+    if (r == 0)
+        r = take_results(t, p, max, first, lua_gettop(L) - first + 1, b, e);
+    lua_settop(L, first - 1);
+    if (r != 0 && e->cause == CAUSE_USER_ERROR && e->where[0] == '\0')
+        calls_place(c, t->source->read, e);
+    return r == 0 ? 0 : job_error("read", t->source->place, r, e);
+}
+
+static void
+say_batch(const struct batch *b, struct source_event *ev)
+{
+    uint32_t i;
+
+    ev->kind = SOURCE_BATCH;
+    for (i = 0; i < b->n; i++)
+        ev->bytes += b->recs[i].val_len + b->recs[i].key_len;
+}
+
+/* Ask the partitions in turn, beginning behind the last one asked. */
+static int
+poll_parts(struct source_task *t, struct batch *b, uint32_t max,
+           struct source_event *ev, struct err *e)
+{
+    struct part *p;
+    uint32_t k;
+    int r;
+
+    for (k = 0; k < t->count; k++) {
+        ev->part = t->turn;
+        p = &t->parts[t->turn];
+        t->turn = (t->turn + 1) % t->count;
+        if (p->ended)
+            continue;
+        r = part_read(t, p, b, max, e);
+        if (r != 0)
+            return r;
+        if (b->n > 0) {
+            p->at_end = false;
+            say_batch(b, ev);
+            return 0;
+        }
+        if (!p->ended && t->source->bounded) {
+            p->ended = true;
+            t->ended++;
+        }
+        if (p->ended || !p->at_end) {
+            ev->kind = p->ended ? SOURCE_PART_END : SOURCE_AT_END;
+            p->at_end = true;
+            return 0;
+        }
+    }
+    ev->kind = SOURCE_NONE;
+    ev->wait_ms = t->source->poll_ms;
+    return 0;
+}
+
+static int
+source_poll(struct source_task *t, struct batch *batch, uint32_t max,
+            struct source_event *ev, struct err *e)
+{
+    assert(max > 0);
+    memset(ev, 0, sizeof *ev);
+    ev->wait_ms = -1;
+    /* Relaxed: the flag is all that is told. */
+    if (atomic_load_explicit(&t->source->stopped, memory_order_relaxed) ||
+        t->ended == t->count) {
+        ev->kind = SOURCE_END;
+        return 0;
+    }
+    if (t->added < t->count) {
+        ev->kind = SOURCE_ADDED;
+        ev->part = t->added++;
+        return 0;
+    }
+    return poll_parts(t, batch, max, ev, e);
+}
+
+static void
+source_stop(struct source *s)
+{
+    uint32_t i;
+
+    atomic_store_explicit(&s->stopped, true, memory_order_relaxed);
+    for (i = 0; i < s->parallelism; i++)
+        if (s->wakes[i].wake != NULL)
+            s->wakes[i].wake(s->wakes[i].arg);
+}
+
+/* For each partition: number, ordinal, ended, length of position, position
+ * as pack_put() wrote it; numbers as decimal text in a JSON list. */
+static int
+source_snapshot(struct source_task *t, struct buf *out, struct err *e)
+{
+    const struct part *p;
+    uint32_t i;
+
+    (void)e;
+    for (i = 0; i < t->count; i++) {
+        p = &t->parts[i];
+        buf_addf(out, "[%u,%lld,%s,%zu]", (unsigned)p->partition,
+                 (long long)p->next, p->ended ? "true" : "false",
+                 p->position.len);
+        buf_add(out, p->position.data, p->position.len);
+    }
+    return 0;
+}
+
+static int
+source_tick(struct source *s, struct err *e)
+{
+    (void)s;
+    (void)e;
+    return 0;
+}
+
+static int64_t
+source_lag(struct source *s)
+{
+    (void)s;
+    return -1;
+}
+
+static void
+source_task_free(struct source_task **pt)
+{
+    struct source_task *t = *pt;
+    struct err e;
+    uint32_t i;
+
+    if (t == NULL)
+        return;
+    *pt = NULL;
+    t->source->wakes[t->subtask].wake = NULL;
+    for (i = 0; i < t->count; i++) {
+        if (t->parts[i].opened && call_plain(t->script, t->source->close,
+                                             t->parts[i].partition, &e) != 0)
+            log_line(LOG_WARN, "%s: close: %s",
+                     e.where[0] != '\0' ? e.where : t->source->place, e.msg);
+        buf_fini(&t->parts[i].position);
+    }
+    free(t->parts);
+    free(t);
+}
+
+static void
+source_close(struct source **ps)
+{
+    if (*ps == NULL)
+        return;
+    free((*ps)->wakes);
+    free(*ps);
+    *ps = NULL;
+}
+
+const struct source_type script_source_type = {
+    .name = "lua",
+    .open = source_open,
+    .task_new = source_task_new,
+    .poll = source_poll,
+    .stop = source_stop,
+    .snapshot = source_snapshot,
+    .tick = source_tick,
+    .lag = source_lag,
+    .task_free = source_task_free,
+    .close = source_close,
+};
+
+/* ---- sink ---- */
+
+struct sink {
+    int open, write, flush, close;
+    const char *place;
+};
+
+struct sink_task {
+    struct sink *sink;
+    struct script *script;
+    struct batch batch; /* records since the last write() */
+    bool opened;
+};
+
+static int
+sink_open(const struct conn_env *env, struct sink **ret, struct err *e)
+{
+    struct sink *s;
+
+    (void)e;
+    s = mem_zalloc(sizeof *s);
+    s->open = opt_func(env->opts, "open");
+    s->write = opt_func(env->opts, "write");
+    s->flush = opt_func(env->opts, "flush");
+    s->close = opt_func(env->opts, "close");
+    s->place = env->place != NULL ? env->place : "";
+    *ret = s;
+    return 0;
+}
+
+static int
+sink_task_new(struct sink *s, const struct conn_task *conf,
+              struct sink_task **ret, struct err *e)
+{
+    struct sink_task *t;
+
+    if (conf->script == NULL)
+        return err_set(e, ERR_INTERNAL, "a Lua sink without a Lua state");
+    t = mem_zalloc(sizeof *t);
+    t->sink = s;
+    t->script = conf->script;
+    batch_init(&t->batch);
+    *ret = t;
+    return 0;
+}
+
+static bool
+sink_ready(struct sink_task *t)
+{
+    (void)t;
+    return true;
+}
+
+static int
+sink_start(struct sink_task *t, struct err *e)
+{
+    int r;
+
+    if (t->opened)
+        return 0;
+    t->opened = true;
+    r = call_plain(t->script, t->sink->open, -1, e);
+    return r == 0 ? 0 : job_error("open", t->sink->place, r, e);
+}
+
+static int
+sink_write(struct sink_task *t, const struct rec *r, const char *key,
+           uint32_t key_len, uint64_t *ret_bytes, struct err *e)
+{
+    (void)key;
+    (void)key_len;
+    (void)e;
+    (void)batch_add_copy(&t->batch, r);
+    *ret_bytes = r->val_len;
+    return 0;
+}
+
+/* Make room for `n` bound records; user code may hold old handles on them,
+ * so they keep their addresses. */
+static void
+batch_records(struct calls *c, uint32_t n)
+{
+    if (n <= c->batch_cap)
+        return;
+    c->batch = mem_realloc(c->batch, n * sizeof(struct lrec *));
+    for (; c->batch_cap < n; c->batch_cap++) {
+        c->batch[c->batch_cap] = mem_alloc(sizeof(struct lrec));
+        lrec_init(c->batch[c->batch_cap]);
+    }
+}
+
+/* Arguments: the task. Calls write() with a list of its records. */
+static int
+write_lj(lua_State *L)
+{
+    struct sink_task *t = lua_touserdata(L, 1);
+    struct calls *c = calls_of(L);
+    uint32_t i;
+
+    (void)lua_rawgeti(L, LUA_REGISTRYINDEX, c->s->funcs_ref);
+    (void)lua_rawgeti(L, -1, t->sink->write);
+    lua_createtable(L, (int)t->batch.n, 0);
+    for (i = 0; i < t->batch.n; i++) {
+        (void)record_push_handle_lj(L, c->batch[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_call(L, 1, 0);
+    return 0;
+}
+
+static int
+sink_batch_end(struct sink_task *t, struct err *e)
+{
+    struct calls *c = t->script->calls;
+    lua_State *L = calls_stack(c);
+    uint32_t i;
+    int r;
+
+    r = sink_start(t, e);
+    if (r != 0 || t->batch.n == 0)
+        return r;
+    batch_records(c, t->batch.n);
+    for (i = 0; i < t->batch.n; i++)
+        lrec_bind(c->batch[i], &t->batch.recs[i], NULL, true);
+    lua_pushcfunction(L, write_lj);
+    lua_pushlightuserdata(L, t);
+    r = calls_call(c, 1, 0, e);
+    for (i = 0; i < t->batch.n; i++)
+        c->batch[i]->gen++;
+    calls_unbind(c);
+    batch_clear(&t->batch);
+    return r == 0 ? 0 : job_error("write", t->sink->place, r, e);
+}
+
+static int
+sink_flush(struct sink_task *t, struct err *e)
+{
+    int r;
+
+    r = sink_batch_end(t, e);
+    if (r == 0)
+        r = call_plain(t->script, t->sink->flush, -1, e);
+    return r == 0 ? 0 : job_error("flush", t->sink->place, r, e);
+}
+
+static int
+sink_committed(struct sink *s, bool final, struct err *e)
+{
+    (void)s;
+    (void) final;
+    (void)e;
+    return 0;
+}
+
+static void
+sink_task_free(struct sink_task **pt)
+{
+    struct sink_task *t = *pt;
+    struct err e;
+
+    if (t == NULL)
+        return;
+    *pt = NULL;
+    if (t->opened && call_plain(t->script, t->sink->close, -1, &e) != 0)
+        log_line(LOG_WARN, "%s: close: %s",
+                 e.where[0] != '\0' ? e.where : t->sink->place, e.msg);
+    batch_fini(&t->batch);
+    free(t);
+}
+
+static void
+sink_close(struct sink **ps)
+{
+    free(*ps);
+    *ps = NULL;
+}
+
+const struct sink_type script_sink_type = {
+    .name = "lua",
+    .open = sink_open,
+    .task_new = sink_task_new,
+    .ready = sink_ready,
+    .write = sink_write,
+    .batch_end = sink_batch_end,
+    .flush = sink_flush,
+    .committed = sink_committed,
+    .task_free = sink_task_free,
+    .close = sink_close,
+};
