@@ -134,9 +134,9 @@ def tenant_metrics_runs_as_it_stands():
     records = []
     for i in range(count):
         # fields in byte order: dimensions metric_name tenant_id ts user value
-        h = i // 2 % 4
+        h = i // 2 % 2
         fields = {
-            "dimensions": {"dc": "ber" if h < 2 else "par",
+            "dimensions": {"dc": ("ber", "par")[h],
                            "host": "h%d" % (h + 1)},
             "metric_name": ("cpu", "mem")[i % 2],
             "tenant_id": tenants[oracle.draw(seed, i, 2) % 5],
