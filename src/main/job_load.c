@@ -16,17 +16,20 @@ cores(void)
 
 /* A job file that came from stdin cannot also read its records there. */
 static int
-check_stdin(const struct cli *c, const struct opt *job, struct err *e)
+check_stdin(const struct cli *c, const struct plan *p, struct err *e)
 {
-    const struct opt *steps = opt_get(job, "steps"), *o;
+    const struct plan_step *s;
+    uint32_t i;
 
-    if (strcmp(c->operand, "-") != 0 || steps == NULL)
+    if (strcmp(c->operand, "-") != 0)
         return 0;
-    for (o = steps->first; o != NULL; o = o->next)
-        if (opt_is(o, "kind", "source") && opt_is(o, "connector", "stdin"))
+    for (i = 0; i < p->step_count; i++) {
+        s = &p->steps[i];
+        if (s->kind == STEP_SOURCE && opt_is(s->opts, "connector", "stdin"))
             return err_set(e, ERR_USAGE,
                            "FILE - cannot be used with s.stdin (source %s)",
-                           opt_str(o, "name", "?"));
+                           s->name);
+    }
     return 0;
 }
 
@@ -52,12 +55,13 @@ job_load(struct cli *c, struct job_load *ret, struct err *e)
     sc.unsafe = cli_has(c, FLAG_UNSAFE);
     sc.load_timeout_ms = LOAD_TIMEOUT_MS;
     if (script_load(&sc, &ret->script, e) != 0 ||
-        check_stdin(c, script_job(ret->script), e) != 0 ||
         script_test_laws(ret->script, e) != 0)
         return e->code;
     pc.cores = cores();
     pc.bounded = cli_has(c, FLAG_BOUNDED);
-    return plan_build(script_job(ret->script), &pc, &ret->plan, e);
+    if (plan_build(script_job(ret->script), &pc, &ret->plan, e) != 0)
+        return e->code;
+    return check_stdin(c, ret->plan, e);
 }
 
 void

@@ -55,7 +55,7 @@ end_at_once(struct job *j, const char *why)
     log_line(LOG_WARN, "%s: ended without finishing what was read", why);
     err_clear(&e);
     (void)summary_write(j, code, &e);
-    (void)fflush(NULL);
+    /* No fflush: the writer of stdout may hold its lock for ever. */
     _exit(code);
 }
 

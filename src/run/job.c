@@ -100,6 +100,25 @@ print_warning(const struct plan_warning *w)
         (void)fprintf(stderr, "%s: warning: %s\n", w->place, w->text);
 }
 
+/* A job file that came from stdin cannot also read its records there. */
+static int
+check_stdin(const struct job *j, struct err *e)
+{
+    const struct plan_step *s;
+    uint32_t i;
+
+    if (strcmp(j->conf->file, "-") != 0)
+        return 0;
+    for (i = 0; i < j->plan->step_count; i++) {
+        s = &j->plan->steps[i];
+        if (s->kind == STEP_SOURCE && opt_is(s->opts, "connector", "stdin"))
+            return err_set(e, ERR_USAGE,
+                           "FILE - cannot be used with s.stdin (source %s)",
+                           s->name);
+    }
+    return 0;
+}
+
 static int
 load(struct job *j, struct err *e)
 {
@@ -119,6 +138,8 @@ load(struct job *j, struct err *e)
     pc.cores = cores > 0 ? (uint32_t)cores : 1;
     pc.bounded = opt_bool(j->conf->cli, "bounded", false);
     r = plan_build(script_job(j->script), &pc, &j->plan, e);
+    if (r == 0)
+        r = check_stdin(j, e);
     if (r != 0)
         return r;
     for (i = 0; i < j->plan->warning_count; i++)

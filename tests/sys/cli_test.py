@@ -73,7 +73,8 @@ def every_verb_and_flag_has_help():
         assert re.search(r"^  %s\b" % verb, overview, re.M), overview
         rc, out, _ = call("help", verb)
         assert rc == 0 and out.startswith("usage: streamlua " + verb), out
-        assert call(verb, "--help")[1] == out
+        if verb != "help":
+            assert call(verb, "--help")[1] == out
     for topic in ("exit-codes", "environment", "signals", "units"):
         rc, out, _ = call("help", topic)
         assert rc == 0 and len(out) > 40, out
