@@ -121,7 +121,8 @@ on_log(const rd_kafka_t *rk, int level, const char *fac, const char *text)
     if (strcmp(fac, "FAIL") == 0 || strcmp(fac, "ERROR") == 0 ||
         strcmp(fac, "BROKERFAIL") == 0 || strcmp(fac, "CONFWARN") == 0 ||
         strcmp(fac, "CONNECT") == 0 || strcmp(fac, "PARTCNT") == 0 ||
-        strcmp(fac, "REQTMOUT") == 0 || strcmp(fac, "TIMEOUT") == 0)
+        strcmp(fac, "GETPID") == 0 || strcmp(fac, "REQTMOUT") == 0 ||
+        strcmp(fac, "TIMEOUT") == 0)
         to = LOG_DEBUG;
     if (log_enabled(to))
         log_line(to, "kafka %s: %s: %s", c == NULL ? "" : c->name, fac, text);
@@ -407,8 +408,13 @@ client_watch(struct client *c)
         return;
     now = clock_mono_ms();
     if (c->down_ms == 0) {
+        /* The reason comes a moment after the news: the next tick tells. */
         c->down_ms = now == 0 ? 1 : now;
         c->probe_ms = now + CLIENT_PROBE_MS;
+        return;
+    }
+    if (!c->down_told) {
+        c->down_told = true;
         log_line(LOG_WARN, "%s: Kafka broker %s is unreachable, waiting: %s",
                  c->name, c->servers, client_reason(c));
         return;
@@ -424,6 +430,7 @@ client_watch(struct client *c)
     log_line(LOG_INFO, "%s: Kafka broker %s is back after %" PRId64 " ms",
              c->name, c->servers, now - c->down_ms);
     c->down_ms = 0;
+    c->down_told = false;
 }
 
 void *

@@ -44,7 +44,8 @@ struct client {
     atomic_bool suspect;     /* a topic or partition was said to be unknown */
     bool old_scram;          /* SCRAM with a library that cannot do it */
     int64_t connect_ms;      /* how long to wait for a broker at start */
-    int64_t down_ms;  /* since when it is said to be away; 0: it is not */
+    int64_t down_ms; /* since when it is said to be away; 0: it is not */
+    bool down_told;
     int64_t probe_ms; /* when to look again */
 };
 

@@ -129,7 +129,7 @@ read_line(const char *line)
 
     if (len == 0 || len > NAME_MAX_LEN || known_count == NAMES_MAX)
         return;
-    if (line[0] == '#' || line[0] == '-' || memcmp(line, "Property", len) == 0)
+    if (line[0] == '#' || line[0] == '-' || strncmp(line, "Property ", 9) == 0)
         return;
     if (strchr(line, '|') == NULL)
         return;

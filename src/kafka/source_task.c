@@ -7,7 +7,10 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-enum { PAGE = 4096 };
+enum {
+    PAGE = 4096,
+    ASK_MS = 1000 /* a question in the way of an error */
+};
 
 /* Called by the client's threads when a queue that was empty is not. */
 static void
@@ -123,13 +126,25 @@ set_headers(struct rec *r, rd_kafka_message_t *m, struct arena *a)
     r->headers = h;
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+#define COPY_ALWAYS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define COPY_ALWAYS 1
+#endif
+#endif
+#ifndef COPY_ALWAYS
+#define COPY_ALWAYS 0
+#endif
+
 /* Vector code reads up to REC_PAD bytes behind a value. They are the
- * client's own buffer and harmless, unless they lie in the next page, which
- * may not be mapped. */
+ * client's own memory and harmless, unless they lie in the next page, which
+ * may not be mapped. A sanitizer cannot know that, so there all are copied.
+ */
 static const char *
 padded(const char *val, size_t len, struct arena *a)
 {
-    if ((((uintptr_t)val + len) & (PAGE - 1)) <= PAGE - REC_PAD)
+    if (!COPY_ALWAYS && (((uintptr_t)val + len) & (PAGE - 1)) <= PAGE - REC_PAD)
         return val;
     return arena_dup(a, val, len);
 }
@@ -163,14 +178,16 @@ add_record(struct source_task *t, struct part *p, rd_kafka_message_t *m,
     r->src = t->source->env.src;
 }
 
+/* The offset asked for is not there: say what is. The job ends by this (or
+ * its policy is asked), so a question to the broker may take its time. */
 static int
 out_of_range(struct part *p, const rd_kafka_message_t *m, rd_kafka_t *rk,
              struct err *e)
 {
     int64_t low = -1, high = -1;
 
-    (void)rd_kafka_get_watermark_offsets(rk, p->topic, p->partition, &low,
-                                         &high);
+    (void)rd_kafka_query_watermark_offsets(rk, p->topic, p->partition, &low,
+                                           &high, ASK_MS);
     if (high >= 0 && m->offset > high) {
         (void)err_set(e, ERR_FAIL,
                       "source %s[%" PRId32 "]: offset %" PRId64
@@ -180,17 +197,18 @@ out_of_range(struct part *p, const rd_kafka_message_t *m, rd_kafka_t *rk,
                     "data; start it anew from `earliest`");
         return ERR_FAIL;
     }
-    (void)err_set(e, ERR_FAIL,
-                  "source %s[%" PRId32 "]: offset %" PRId64 " is no longer "
-                  "on the broker%s",
-                  p->topic, p->partition, m->offset,
-                  low > m->offset ? "" : " (or not yet)");
-    if (e != NULL && low > m->offset)
+    if (low > m->offset)
         (void)err_set(e, ERR_FAIL,
-                      "source %s[%" PRId32 "]: offset %" PRId64 " is no "
-                      "longer on the broker, whose log begins at %" PRId64
-                      ": %" PRId64 " offsets were not read",
+                      "source %s[%" PRId32 "]: offset %" PRId64
+                      " is no longer on the broker, whose log begins at "
+                      "%" PRId64 ": %" PRId64 " offsets were not read",
                       p->topic, p->partition, m->offset, low, low - m->offset);
+    else
+        (void)err_set(e, ERR_FAIL,
+                      "source %s[%" PRId32 "]: the broker refuses offset "
+                      "%" PRId64 " (%s)",
+                      p->topic, p->partition, m->offset,
+                      rd_kafka_message_errstr(m));
     err_hint(e, "retention removed records before the job read them; nothing "
                 "is skipped in silence: start again with another `start`, and "
                 "raise retention.ms or retention.bytes of the topic");

@@ -83,6 +83,7 @@ broker.session.timeout.ms=1000
 broker.heartbeat.interval.ms=200
 transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 log.retention.check.interval.ms=1000
+log.retention.ms=-1
 log.initial.task.delay.ms=1000
 file.delete.delay.ms=1000
 """

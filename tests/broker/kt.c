@@ -444,6 +444,58 @@ kt_ends(const char *servers, const char *topic, int partition, bool committed,
     rd_kafka_destroy(rk);
 }
 
+void
+kt_settle(const char *servers, const char *topic, int partitions)
+{
+    rd_kafka_t *all = consumer(servers, false);
+    rd_kafka_t *stable = consumer(servers, true);
+    int64_t low, high, lso;
+    int i;
+
+    for (i = 0; i < partitions; i++) {
+        ends(all, topic, i, &low, &high);
+        for (;;) {
+            ends(stable, topic, i, &low, &lso);
+            if (lso >= high)
+                break;
+            pause_ms(5);
+        }
+    }
+    rd_kafka_destroy(all);
+    rd_kafka_destroy(stable);
+}
+
+void
+kt_commit(const char *servers, const char *group, const char *topic,
+          int64_t offset, const char *metadata)
+{
+    char text[128];
+    const char *const extra[] = {text, NULL};
+    rd_kafka_topic_partition_list_t *list =
+        rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_t *p =
+        rd_kafka_topic_partition_list_add(list, topic, 0);
+    rd_kafka_resp_err_t err = 0;
+    rd_kafka_t *rk;
+    int i;
+
+    (void)snprintf(text, sizeof text, "group.id=%s", group);
+    rk = handle(servers, RD_KAFKA_CONSUMER, extra);
+    p->offset = offset;
+    p->metadata = strdup(metadata);
+    p->metadata_size = strlen(metadata);
+    for (i = 0; i < TRIES; i++) {
+        err = rd_kafka_commit(rk, list, 0);
+        if (err == 0)
+            break;
+        pause_ms(50);
+    }
+    if (err != 0)
+        die("commit: %s", rd_kafka_err2str(err));
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_destroy(rk);
+}
+
 int64_t
 kt_read(const char *servers, const char *topic, bool committed, kt_each_f *each,
         void *arg)

@@ -61,6 +61,14 @@ int64_t kt_read(const char *servers, const char *topic, bool committed,
 /** First and last offset (of committed records if so asked). */
 void kt_ends(const char *servers, const char *topic, int partition,
              bool committed, int64_t *low, int64_t *high);
+/**
+ * Wait until no transaction is open: a commit is answered when it is decided,
+ * and visible a moment later.
+ */
+void kt_settle(const char *servers, const char *topic, int partitions);
+/** Commit an offset of partition 0 for a group, with metadata. */
+void kt_commit(const char *servers, const char *group, const char *topic,
+               int64_t offset, const char *metadata);
 /** Number of partitions, 0 if the topic does not exist. */
 int kt_partitions(const char *servers, const char *topic);
 
