@@ -28,7 +28,7 @@ struct job_of { /* a loaded job and the memory of its last result */
     int func;
 };
 
-static const struct opt *
+static inline const struct opt *
 job_step(const struct script *s, const char *kind)
 {
     const struct opt *steps = opt_get(script_job(s), "steps"), *o;
@@ -40,7 +40,7 @@ job_step(const struct script *s, const char *kind)
 }
 
 /* Load a whole file. */
-static void
+static inline void
 job_load_text(struct job_of *j, const char *text)
 {
     static struct opt none = {.type = OPT_MAP}, nil = {.type = OPT_LIST};
@@ -59,7 +59,7 @@ job_load_text(struct job_of *j, const char *text)
 }
 
 /* Load `in`, one step `kind(code)`, `out`; code may use s. */
-static void
+static inline void
 job_load(struct job_of *j, const char *kind, const char *code)
 {
     char text[8192];
@@ -77,7 +77,7 @@ job_load(struct job_of *j, const char *kind, const char *code)
     assert_true(j->func > 0);
 }
 
-static void
+static inline void
 job_free(struct job_of *j)
 {
     script_free(&j->s);
@@ -86,7 +86,7 @@ job_free(struct job_of *j)
     arena_fini(&j->out);
 }
 
-static void
+static inline void
 job_record(struct job_of *j, const char *json)
 {
     size_t len = strlen(json);
@@ -104,7 +104,7 @@ job_record(struct job_of *j, const char *json)
 }
 
 /* Map a record; NULL if it failed (the reason is in j->e). */
-static const char *
+static inline const char *
 job_map(struct job_of *j, const char *json)
 {
     job_record(j, json);
@@ -115,40 +115,6 @@ job_map(struct job_of *j, const char *json)
     if (j->res.val == NULL)
         return "(absent)";
     return arena_dup(&j->out, j->res.val, j->res.val_len);
-}
-
-/* `code` is a map function; the record becomes `want`. */
-static void
-assert_maps(const char *code, const char *json, const char *want)
-{
-    struct job_of j;
-    const char *got;
-
-    job_load(&j, "map", code);
-    got = job_map(&j, json);
-    if (got == NULL)
-        fail_msg("%s: %s", j.e.where, j.e.msg);
-    assert_string_equal(got, want);
-    job_free(&j);
-}
-
-/* `code` is a map function that fails with a message that holds `text`. */
-static void
-assert_map_fails(const char *code, const char *json, enum err_cause cause,
-                 const char *text)
-{
-    struct job_of j;
-    const char *got;
-
-    job_load(&j, "map", code);
-    got = job_map(&j, json);
-    if (got != NULL)
-        fail_msg("no error, but %s", got);
-    if (strstr(j.e.msg, text) == NULL)
-        fail_msg("'%s' is not in '%s'", text, j.e.msg);
-    assert_int_equal(j.e.cause, cause);
-    assert_int_equal(j.e.code, ERR_RECORD);
-    job_free(&j);
 }
 
 #endif

@@ -1,6 +1,40 @@
 /* Records and views as Lua sees them (API.md section 2). */
 #include "script_job.h"
 
+/* `code` is a map function; the record becomes `want`. */
+static void
+assert_maps(const char *code, const char *json, const char *want)
+{
+    struct job_of j;
+    const char *got;
+
+    job_load(&j, "map", code);
+    got = job_map(&j, json);
+    if (got == NULL)
+        fail_msg("%s: %s", j.e.where, j.e.msg);
+    assert_string_equal(got, want);
+    job_free(&j);
+}
+
+/* `code` is a map function that fails with a message that holds `text`. */
+static void
+assert_map_fails(const char *code, const char *json, enum err_cause cause,
+                 const char *text)
+{
+    struct job_of j;
+    const char *got;
+
+    job_load(&j, "map", code);
+    got = job_map(&j, json);
+    if (got != NULL)
+        fail_msg("no error, but %s", got);
+    if (strstr(j.e.msg, text) == NULL)
+        fail_msg("'%s' is not in '%s'", text, j.e.msg);
+    assert_int_equal(j.e.cause, cause);
+    assert_int_equal(j.e.code, ERR_RECORD);
+    job_free(&j);
+}
+
 static void
 untouched_record_keeps_its_bytes(void **state)
 {

@@ -1,0 +1,263 @@
+/* Sources and sinks in Lua (API.md sections 3 and 7). */
+#include "script_job.h"
+
+#include "core/connector.h"
+
+struct conn_job {
+    struct job_of j;
+    struct source *source;
+    struct source_task *task;
+    struct batch batch;
+    struct source_event ev;
+};
+
+static void
+no_wake(void *arg)
+{
+    (void)arg;
+}
+
+static void
+conn_load(struct conn_job *c, const char *code, bool bounded)
+{
+    static struct opt flag = {.type = OPT_BOOL, .name = "bounded", .i = 1};
+    static struct opt cli = {.type = OPT_MAP, .first = &flag, .len = 1};
+    static struct opt none = {.type = OPT_MAP};
+    struct conn_env env = {.job = "t", .step = "in", .place = "job.lua:3"};
+    struct conn_task conf = {.wake = no_wake};
+    char text[4096];
+
+    (void)snprintf(text, sizeof text,
+                   "local s = require 'streamlua'\n"
+                   "local job = s.job 't'\n"
+                   "job:source('in', s.source {\n%s\n})"
+                   ":sink('out', s.blackhole())\nreturn job\n",
+                   code);
+    job_load_text(&c->j, text);
+    env.opts = opt_get(job_step(c->j.s, "source"), "conn");
+    env.cli = bounded ? &cli : &none;
+    env.parallelism = 1;
+    env.src = 3;
+    conf.script = c->j.s;
+    assert_int_equal(script_source_type.open(&env, &c->source, &c->j.e), 0);
+    assert_int_equal(
+        script_source_type.task_new(c->source, &conf, &c->task, &c->j.e), 0);
+    batch_init(&c->batch);
+}
+
+static enum source_event_kind
+next_event(struct conn_job *c, uint32_t max)
+{
+    batch_clear(&c->batch);
+    if (script_source_type.poll(c->task, &c->batch, max, &c->ev, &c->j.e) != 0)
+        fail_msg("%s: %s", c->j.e.where, c->j.e.msg);
+    return c->ev.kind;
+}
+
+static void
+conn_close(struct conn_job *c)
+{
+    batch_fini(&c->batch);
+    script_source_type.task_free(&c->task);
+    script_source_type.close(&c->source);
+    job_free(&c->j);
+}
+
+static const char numbers[] =
+    "read = function(position, max)\n"
+    "  local from = position or 0\n"
+    "  if from >= 5 then return nil end\n"
+    "  local out = {}\n"
+    "  for i = from + 1, math.min(from + max, 5) do out[#out + 1] = "
+    "{ i = i } end\n"
+    "  return out, from + #out\n"
+    "end";
+
+static void
+source_reads_from_position_to_the_end(void **state)
+{
+    struct conn_job c;
+
+    (void)state;
+    conn_load(&c, numbers, false);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    assert_int_equal(c.batch.n, 3);
+    assert_memory_equal(c.batch.recs[2].val, "{\"i\":3}", 7);
+    assert_int_equal(c.batch.recs[2].kind, REC_OBJECT);
+    assert_int_equal(c.batch.recs[2].offset, 2);
+    assert_int_equal(c.batch.recs[2].src, 3);
+    assert_string_equal(topic_name(c.batch.recs[2].topic), "in");
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    assert_int_equal(c.batch.n, 2);
+    assert_int_equal(c.batch.recs[1].offset, 4);
+    assert_int_equal(next_event(&c, 3), SOURCE_PART_END);
+    assert_int_equal(next_event(&c, 3), SOURCE_END);
+    conn_close(&c);
+}
+
+static void
+source_without_records_is_asked_again(void **state)
+{
+    struct conn_job c;
+    struct buf before, after;
+
+    (void)state;
+    conn_load(&c,
+              "poll = '7ms', read = function(p) return {}, (p or 0) + 1 end",
+              false);
+    buf_init(&before);
+    buf_init(&after);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_AT_END);
+    assert_int_equal(script_source_type.snapshot(c.task, &before, &c.j.e), 0);
+    assert_int_equal(next_event(&c, 3), SOURCE_NONE);
+    assert_int_equal(c.ev.wait_ms, 7);
+    assert_int_equal(script_source_type.snapshot(c.task, &after, &c.j.e), 0);
+    assert_int_equal(before.len, after.len);
+    assert_memory_not_equal(before.data, after.data, before.len);
+    script_source_type.stop(c.source);
+    assert_int_equal(next_event(&c, 3), SOURCE_END);
+    buf_fini(&before);
+    buf_fini(&after);
+    conn_close(&c);
+}
+
+static void
+bounded_source_ends_at_its_first_pause(void **state)
+{
+    struct conn_job c;
+
+    (void)state;
+    conn_load(&c,
+              "read = function(p) if p then return {}, p end "
+              "return { { a = 1 } }, { at = { 1 } } end",
+              true);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    assert_int_equal(next_event(&c, 3), SOURCE_PART_END);
+    assert_int_equal(next_event(&c, 3), SOURCE_END);
+    conn_close(&c);
+}
+
+static void
+partitions_are_read_in_turn(void **state)
+{
+    struct conn_job c;
+
+    (void)state;
+    conn_load(&c,
+              "partitions = 2, open = function(p) end,\n"
+              "read = function(position, max, p) if position then return "
+              "nil end return { { p = p } }, 1 end",
+              false);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    assert_memory_equal(c.batch.recs[0].val, "{\"p\":0}", 7);
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    assert_memory_equal(c.batch.recs[0].val, "{\"p\":1}", 7);
+    assert_int_equal(c.batch.recs[0].partition, 1);
+    assert_int_equal(next_event(&c, 3), SOURCE_PART_END);
+    assert_int_equal(next_event(&c, 3), SOURCE_PART_END);
+    assert_int_equal(next_event(&c, 3), SOURCE_END);
+    conn_close(&c);
+}
+
+static void
+errors_of_read_end_the_job(void **state)
+{
+    static const struct {
+        const char *code, *text;
+        unsigned flags;
+    } cases[] = {
+        {"read = function() return { 1, 2, 3, 4 } end", "asked for at most 3",
+         0},
+        {"read = function() return 5 end", "returned a number", 0},
+        {"read = function() return { a = 1 } end", "named fields", 0},
+        {"read = function() return { 5 } end", "records[1]", 0},
+        {"read = function() return { {} }, print end", "position", 0},
+        {"read = function() error(s.retriable 'gone') end", "gone",
+         ERR_RETRIABLE},
+    };
+    struct conn_job c;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        conn_load(&c, cases[i].code, false);
+        assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+        batch_clear(&c.batch);
+        assert_int_equal(
+            script_source_type.poll(c.task, &c.batch, 3, &c.ev, &c.j.e),
+            ERR_FAIL);
+        if (strstr(c.j.e.msg, cases[i].text) == NULL)
+            fail_msg("'%s' is not in '%s'", cases[i].text, c.j.e.msg);
+        assert_string_equal(c.j.e.where, "job.lua:4");
+        assert_int_equal(c.j.e.flags & ERR_RETRIABLE, cases[i].flags);
+        conn_close(&c);
+    }
+}
+
+/* ---- sink ---- */
+
+static void
+sink_gets_the_batch_as_a_list(void **state)
+{
+    struct conn_env env = {.job = "t", .step = "out", .place = "job.lua:3"};
+    struct conn_task conf = {.wake = no_wake};
+    struct sink *sink;
+    struct sink_task *task;
+    struct job_of j;
+    uint64_t bytes;
+    int i, round;
+
+    (void)state;
+    job_load_text(&j, "local s = require 'streamlua'\n"
+                      "local job = s.job 't'\n"
+                      "local sum, kept, opened = 0, nil, false\n"
+                      "job:source('in', s.stdin()):sink('out', s.sink {\n"
+                      "open = function() opened = true end,\n"
+                      "write = function(batch) assert(opened)\n"
+                      "if kept then assert(not pcall(function() return kept.i "
+                      "end)) end\n"
+                      "kept = batch[1]\n"
+                      "for i, e in ipairs(batch) do sum = sum + e.i * #e.l end "
+                      "end,\n"
+                      "flush = function() error('sum ' .. sum) end })\n"
+                      "return job\n");
+    env.opts = opt_get(job_step(j.s, "sink"), "conn");
+    conf.script = j.s;
+    assert_int_equal(script_sink_type.open(&env, &sink, &j.e), 0);
+    assert_int_equal(script_sink_type.task_new(sink, &conf, &task, &j.e), 0);
+    for (round = 1; round <= 3; round++) {
+        for (i = 0; i < 3 * round; i++) {
+            job_record(&j, "{\"i\":2,\"l\":[0,0]}");
+            assert_int_equal(
+                script_sink_type.write(task, &j.rec, NULL, 0, &bytes, &j.e), 0);
+            assert_int_equal(bytes, 17);
+        }
+        if (script_sink_type.batch_end(task, &j.e) != 0)
+            fail_msg("%s", j.e.msg);
+    }
+    assert_int_equal(script_sink_type.flush(task, &j.e), ERR_FAIL);
+    assert_string_equal(j.e.msg, "flush: sum 72");
+    script_sink_type.task_free(&task);
+    script_sink_type.close(&sink);
+    job_free(&j);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(source_reads_from_position_to_the_end),
+        cmocka_unit_test(source_without_records_is_asked_again),
+        cmocka_unit_test(bounded_source_ends_at_its_first_pause),
+        cmocka_unit_test(partitions_are_read_in_turn),
+        cmocka_unit_test(errors_of_read_end_the_job),
+        cmocka_unit_test(sink_gets_the_batch_as_a_list),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
