@@ -1,7 +1,7 @@
 /*
  * local_aggregate: combines records by (window, key) before the exchange.
  *
- * The table holds deltas and is flushed by record count, bytes, latency,
+ * The table holds deltas and is flushed by entry count, bytes, latency,
  * before a watermark that closes a window it holds, and before each barrier
  * and end: so it is empty in a checkpoint. When combining does not pay
  * (fewer than BYPASS_RATIO records a partial) records pass as partials of
@@ -116,7 +116,6 @@ flush(struct op_local *l, struct err *e)
             r = op_fail(&l->op, NULL, e);
     }
     table_clear(&l->table);
-    l->records = 0;
     l->since_ms = -1;
     l->deadline = INT64_MAX;
     judge(l);
@@ -165,9 +164,8 @@ add_record(struct op_local *l, const struct ahead *a, struct err *e)
     if (r != 0)
         return op_fail(&l->op, a->rec, e);
     t->count++;
-    l->records++;
     l->sample_in++;
-    if (l->records >= (uint64_t)l->size_max ||
+    if (l->table.count >= (uint64_t)l->size_max ||
         l->table.bytes >= (size_t)l->bytes_max)
         return flush(l, e);
     return 0;
