@@ -99,6 +99,10 @@ key_order(const struct agg *a, const struct val *x, const struct val *y)
 
     if (val_is_null(x) || val_is_null(y))
         return val_is_null(y) - val_is_null(x);
+    if (val_is_num(x) && val_is_num(y))
+        return val_num_cmp(x, y);
+    if (x->type == VAL_STR && y->type == VAL_STR)
+        return val_bytes_cmp(x, y);
     buf_init(&bx);
     buf_init(&by);
     bad_x = a->encode_key(&bx, x, &ignored) != 0;
