@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "connect_help.h"
 
 struct run {
@@ -371,6 +372,30 @@ a_full_disk_is_an_error_that_names_the_part(void **state)
 }
 
 static void
+what_cannot_be_synced_is_not_shown(void **state)
+{
+#ifdef STREAMLUA_TEST_MODE
+    char *dir = help_dir_make();
+    struct err e;
+    struct run r;
+
+    (void)state;
+    start(&r, dir, "", 1);
+    assert_int_equal(put(&r, 0, "{}", &e), 0);
+    fault_setup("file_sink_sync=1");
+    assert_int_equal(file_sink_type.committed(r.s, true, &e), ERR_IO);
+    fault_setup(NULL);
+    assert_non_null(strstr(e.msg, "cannot sync '"));
+    assert_string_equal(listing(&r), ".part-0-000000.jsonl.inprogress\n");
+    stop(&r);
+    help_dir_remove(&dir);
+#else
+    (void)state;
+    skip();
+#endif
+}
+
+static void
 a_path_that_is_no_directory_is_refused_at_open(void **state)
 {
     char *dir = help_dir_make();
@@ -440,6 +465,7 @@ main(void)
         cmocka_unit_test(each_csv_part_begins_with_the_header),
         cmocka_unit_test(a_tombstone_is_null_in_json_and_refused_elsewhere),
         cmocka_unit_test(a_full_disk_is_an_error_that_names_the_part),
+        cmocka_unit_test(what_cannot_be_synced_is_not_shown),
         cmocka_unit_test(a_path_that_is_no_directory_is_refused_at_open),
         cmocka_unit_test(the_blackhole_encodes_and_counts),
     };

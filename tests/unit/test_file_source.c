@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <sys/stat.h>
 
+#include "base/fault.h"
 #include "base/hash.h"
 #include "connect/lines.h"
 #include "connect_help.h"
@@ -541,6 +542,38 @@ a_file_that_shrinks_or_goes_is_never_skipped(void **state)
     help_dir_remove(&dir);
 }
 
+static void
+a_read_that_fails_names_the_file(void **state)
+{
+#ifdef STREAMLUA_TEST_MODE
+    char *dir = help_dir_make();
+    struct source_event ev;
+    struct arena a;
+    struct batch b;
+    struct run r;
+    struct err e;
+
+    (void)state;
+    arena_init(&a);
+    batch_init(&b);
+    help_file(dir, "a", "11\n", 3);
+    assert_int_equal(open_run(&r, opts_for(&a, dir, "a", RAW), 1, &e), 0);
+    task(&r, 0);
+    assert_false(poll_some(&r, dir, 1, 1));
+    fault_setup("file_source_read=1");
+    assert_int_equal(file_source_type.poll(r.t, &b, 1, &ev, &e), ERR_IO);
+    fault_setup(NULL);
+    assert_non_null(strstr(e.msg, "/a': Input/output error"));
+    batch_fini(&b);
+    close_run(&r);
+    arena_fini(&a);
+    help_dir_remove(&dir);
+#else
+    (void)state;
+    skip();
+#endif
+}
+
 int
 main(void)
 {
@@ -561,6 +594,7 @@ main(void)
         cmocka_unit_test(
             stopping_ends_and_the_position_is_that_of_the_next_line),
         cmocka_unit_test(a_file_that_shrinks_or_goes_is_never_skipped),
+        cmocka_unit_test(a_read_that_fails_names_the_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "base/fault.h"
 #include "connect_help.h"
 
 /* A stream put in the place of file descriptor 0 or 1. */
@@ -202,6 +203,33 @@ stopping_gives_the_lines_read_and_then_ends(void **state)
     close_input(&in);
     (void)close(fds[1]);
     batch_fini(&b);
+}
+
+static void
+a_read_of_stdin_that_fails_is_an_error(void **state)
+{
+#ifdef STREAMLUA_TEST_MODE
+    struct source_event ev;
+    struct input in;
+    struct batch b;
+    struct err e;
+    int r;
+
+    (void)state;
+    batch_init(&b);
+    open_input(&in, open("/dev/null", O_RDONLY), "{}");
+    assert_int_equal(stdin_source_type.poll(in.t, &b, 1, &ev, &e), 0);
+    fault_setup("stdin_read=1");
+    r = stdin_source_type.poll(in.t, &b, 1, &ev, &e);
+    fault_setup(NULL);
+    close_input(&in);
+    batch_fini(&b);
+    assert_int_equal(r, ERR_IO);
+    assert_string_equal(e.msg, "cannot read stdin: Input/output error");
+#else
+    (void)state;
+    skip();
+#endif
 }
 
 /* --- stdout --------------------------------------------------------------- */
@@ -497,6 +525,7 @@ main(void)
         cmocka_unit_test(a_file_as_stdin_never_waits),
         cmocka_unit_test(only_the_first_subtask_reads),
         cmocka_unit_test(stopping_gives_the_lines_read_and_then_ends),
+        cmocka_unit_test(a_read_of_stdin_that_fails_is_an_error),
         cmocka_unit_test(lines_of_tasks_neither_mix_nor_get_lost),
         cmocka_unit_test(
             a_reader_that_stalls_makes_the_task_unready_not_blocked),
