@@ -109,7 +109,8 @@ class Job:
             self.p.wait(seconds)
         except subprocess.TimeoutExpired:
             return
-        raise AssertionError("ended by itself: " + self.stderr())
+        raise AssertionError("ended by itself, exit %d: %s" %
+                             (self.p.returncode, self.stderr()))
 
 
 def stopped_cleanly(binary, sig):
@@ -140,7 +141,7 @@ def second_signal(binary, sig, code):
     with Job(binary, UNBOUNDED, "--set", "rate=0") as job:
         # Nobody reads stdout: once the pipe is full the drain cannot end.
         job.first_bytes()
-        full = [job.cpu_s()]
+        full = [-1]
 
         def is_stalled():
             now = job.cpu_s()
