@@ -17,71 +17,29 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 #include "base/mem.h"
 #include "core/rec.h"
-#include "format/reader_impl.h"
+#include "format/layout_impl.h"
 
 enum {
     LAYOUTS_MAX = 8,
-    STEPS_MAX = 256,
-    LITERAL_MAX = 8192,    /* bytes of all literals */
-    WORD_MAX = 32,         /* longer literals are compared by memcmp */
-    LEARN_DEPTH_MAX = 32,  /* deeper records are not learned */
-    WINDOW = 1024,         /* records between judgements */
-    WINDOW_HITS_MIN = 256, /* fewer hits: give up for a while */
+    LEARN_DEPTH_MAX = 32, /* deeper records are not learned */
+    WINDOW = 1024,        /* records between judgements: a quarter must fit */
     WINDOW_LEARN_MAX = 64,
     PAUSE_MIN = 4096, /* records */
     PAUSE_MAX = 1 << 20,
     OPAQUE_MAX = 16,
-    OPAQUE_NAME_MAX = 64,
     OPAQUE_MISSES = 4,
 };
 
-enum step_kind { STEP_STRING, STEP_NUMBER, STEP_WORD, STEP_OPAQUE, STEP_STOP };
-
-struct step {
-    const char *lit;   /* padded to WORD_MAX */
-    struct node *node; /* of STEP_OPAQUE, or NULL */
-    uint32_t lit_len;
-    uint32_t mask; /* low min(lit_len, 32) bits */
-    int32_t col;   /* or -1 */
-    uint8_t kind;
-};
-
-/* The top-level container that a step's literal or value is in. */
-struct touch {
-    uint32_t len; /* 0: none */
-    char name[OPAQUE_NAME_MAX];
-};
-
-/* A column that is a container: from and to are offsets in literals. */
-struct span {
-    uint16_t from_step, to_step;
-    uint32_t from, to;
-    int32_t col;
-    uint8_t type;
-};
-
-struct layout {
-    struct step *steps;
-    struct touch *touch; /* of each step */
-    struct span *spans;
-    int32_t *missing;
-    char *lits;
-    uint32_t step_count, span_count, missing_count, lits_len;
-    bool cut; /* ends before the record does */
-};
-
 struct opaque {
-    char name[OPAQUE_NAME_MAX];
+    char name[TOUCH_NAME_MAX];
     uint32_t len, misses;
 };
 
 struct layouts {
+    layout_fit_f *fit;
     struct columns *cols;
     struct layout *lay[LAYOUTS_MAX]; /* most recent first */
     uint32_t count;
@@ -114,8 +72,21 @@ layout_new(uint32_t columns)
     l->touch = mem_alloc(STEPS_MAX * sizeof *l->touch);
     l->spans = mem_alloc((columns + 1u) * sizeof *l->spans);
     l->missing = mem_alloc((columns + 1u) * sizeof *l->missing);
-    l->lits = mem_zalloc(LITERAL_MAX + WORD_MAX);
+    l->lits = mem_alloc(LITERAL_MAX);
     return l;
+}
+
+void
+layouts_set_wide(struct layouts *l, bool wide)
+{
+    l->fit = layout_fit;
+#if defined(__x86_64__)
+    if (wide && __builtin_cpu_supports("avx2") &&
+        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"))
+        l->fit = layout_fit_avx2;
+#else
+    (void)wide;
+#endif
 }
 
 struct layouts *
@@ -124,6 +95,7 @@ layouts_new(struct columns *c)
     struct layouts *l = mem_zalloc(sizeof *l);
 
     l->cols = c;
+    layouts_set_wide(l, true);
     l->pause_next = PAUSE_MIN;
     return l;
 }
@@ -149,14 +121,14 @@ layouts_free(struct layouts **l)
 }
 
 bool
-layouts_wanted(struct layouts *l)
+layouts_wanted(struct layouts *l, uint32_t records)
 {
     if (l->pause > 0) {
-        l->pause--;
+        l->pause = l->pause > records ? l->pause - records : 0;
         return false;
     }
-    if (++l->tried > WINDOW) {
-        if (l->hits < WINDOW_HITS_MIN) {
+    if (l->tried >= WINDOW) {
+        if (l->hits < l->tried / 4) {
             l->pause = l->pause_next;
             if (l->pause_next < PAUSE_MAX)
                 l->pause_next *= 2;
@@ -166,242 +138,11 @@ layouts_wanted(struct layouts *l)
         }
         l->tried = l->hits = l->learned = 0;
     }
-    return true;
+    l->tried += records;
+    return l->pause == 0;
 }
 
 /* ---- trying ---- */
-
-static inline bool
-lit_fits(const struct step *st, const char *p, const char *end)
-{
-#if defined(__SSE2__)
-    /* At most 32 bytes from a position <= end: within the pad. */
-    const __m128i *a = (const __m128i *)(const void *)p;
-    const __m128i *b = (const __m128i *)(const void *)st->lit;
-    uint32_t m = (uint32_t)_mm_movemask_epi8(
-        _mm_cmpeq_epi8(_mm_loadu_si128(a), _mm_loadu_si128(b)));
-
-    if (st->lit_len > 16)
-        m |= (uint32_t)_mm_movemask_epi8(
-                 _mm_cmpeq_epi8(_mm_loadu_si128(a + 1), _mm_loadu_si128(b + 1)))
-             << 16;
-    if ((m & st->mask) != st->mask)
-        return false;
-    if (st->lit_len <= WORD_MAX)
-        return true;
-#endif
-    return (size_t)(end - p) >= st->lit_len &&
-           memcmp(p, st->lit, st->lit_len) == 0;
-}
-
-/* The closing quote of a string without escapes, or NULL. */
-static inline const char *
-plain_string(const char *p, const char *end)
-{
-#if defined(__SSE2__)
-    const __m128i quote = _mm_set1_epi8('"');
-    const __m128i slash = _mm_set1_epi8('\\');
-    const __m128i ctl = _mm_set1_epi8(0x1f);
-
-    for (; p < end; p += 16) {
-        __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
-        __m128i m = _mm_or_si128(
-            _mm_or_si128(_mm_cmpeq_epi8(x, quote), _mm_cmpeq_epi8(x, slash)),
-            _mm_cmpeq_epi8(_mm_min_epu8(x, ctl), x));
-        unsigned bits = (unsigned)_mm_movemask_epi8(m);
-
-        if (bits == 0)
-            continue;
-        p += __builtin_ctz(bits);
-        return p < end && *p == '"' ? p : NULL;
-    }
-    return NULL;
-#else
-    for (; p < end; p++)
-        if (*p == '"')
-            return p;
-        else if (*p == '\\' || (unsigned char)*p < 0x20)
-            return NULL;
-    return NULL;
-#endif
-}
-
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-
-static const uint64_t pow10_int[] = {
-    1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u};
-static const double pow10_dbl[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8};
-/* An integer part below this keeps the digits below 2^53 with m places. */
-static const uint64_t dbl_limit[] = {
-    9007199254740991u, 900719925474099u, 90071992547409u,
-    9007199254740u,    900719925474u,    90071992547u,
-    9007199254u,       900719925u,       90071992u};
-
-/* Up to eight leading digits at p: their count and value. */
-static inline unsigned
-digits8(const char *p, uint64_t *ret)
-{
-    uint64_t w, over;
-    unsigned n;
-
-    memcpy(&w, p, sizeof w);
-    w ^= 0x3030303030303030u;
-    over = ((w + 0x7676767676767676u) | w) & 0x8080808080808080u;
-    n = over != 0 ? (unsigned)__builtin_ctzll(over) / 8 : 8;
-    if (n == 0) {
-        *ret = 0;
-        return 0;
-    }
-    /* First digit to the lowest byte that is left, zeros below it. */
-    w <<= 64 - 8 * n;
-    w = w * 10 + (w >> 8);
-    w = ((w & 0x000000FF000000FFu) * 0x000F424000000064u +
-         (w >> 16 & 0x000000FF000000FFu) * 0x0000271000000001u) >>
-        32;
-    *ret = w & 0xFFFFFFFFu;
-    return n;
-}
-
-/* Values are stored member by member: a struct built aside and copied by
- * 16 bytes stalls until its narrower stores are done (measured: 15 ns). */
-static inline void
-set_str(struct val *to, const char *s, uint32_t len)
-{
-    to->type = VAL_STR;
-    to->len = len;
-    to->u.s = s;
-}
-
-/* An integer of at most 16 digits, or a decimal with up to 8 places whose
- * digits are exact in a double, so that one division rounds correctly.
- * Everything else: NULL. Reads at most 25 bytes. */
-static inline const char *
-plain_number(const char *p, struct val *ret)
-{
-    bool neg = *p == '-';
-    uint64_t i, more;
-    unsigned n, m;
-    double d;
-
-    p += neg;
-    n = digits8(p, &i);
-    if (n == 0 || (*p == '0' && n > 1))
-        return NULL;
-    p += n;
-    if (n == 8) {
-        m = digits8(p, &more);
-        i = i * pow10_int[m] + more;
-        p += m;
-        if (m == 8 && *p >= '0' && *p <= '9')
-            return NULL;
-    }
-    if (*p == '.') {
-        m = digits8(p + 1, &more);
-        p += 1 + m;
-        if (m == 0 || (m == 8 && *p >= '0' && *p <= '9') || i >= dbl_limit[m])
-            return NULL;
-        d = (double)(int64_t)(i * pow10_int[m] + more) / pow10_dbl[m];
-        ret->type = VAL_DBL;
-        ret->u.d = neg ? -d : d;
-    } else {
-        ret->type = VAL_INT;
-        ret->u.i = neg ? -(int64_t)i : (int64_t)i;
-    }
-    return *p == 'e' || *p == 'E' ? NULL : p;
-}
-
-#else
-
-static inline const char *
-plain_number(const char *p, struct val *ret)
-{
-    (void)p;
-    (void)ret;
-    return NULL;
-}
-
-#endif
-
-/* A scalar that is not of the expected plain kind. */
-static const char *
-any_scalar(struct pass *ps, const struct step *st, const char *p)
-{
-    struct val v;
-
-    if (p >= ps->s.end || *p == '{' || *p == '[')
-        return NULL;
-    p = st->col >= 0 ? scan_value(&ps->s, p, 1, &v) : scan_skip(&ps->s, p, 1);
-    if (p != NULL && st->col >= 0)
-        ps->row[st->col] = v;
-    return p;
-}
-
-static inline const char *
-step_read(struct pass *ps, const struct step *st, const char *p)
-{
-    const char *q;
-    struct val unused;
-
-    switch ((enum step_kind)st->kind) {
-    case STEP_STRING:
-        q = *p == '"' ? plain_string(p + 1, ps->s.end) : NULL;
-        if (q == NULL)
-            return any_scalar(ps, st, p);
-        if (st->col >= 0)
-            set_str(&ps->row[st->col], p + 1, (uint32_t)(q - p - 1));
-        return q + 1;
-    case STEP_NUMBER:
-        q = plain_number(p, st->col >= 0 ? &ps->row[st->col] : &unused);
-        return q != NULL ? q : any_scalar(ps, st, p);
-    case STEP_WORD:
-        return any_scalar(ps, st, p);
-    case STEP_OPAQUE:
-        return p < ps->s.end ? pass_value(ps, st->node, p, 1) : NULL;
-    case STEP_STOP:
-        break;
-    }
-    return p;
-}
-
-static bool
-is_token_end(char c)
-{
-    return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n' ||
-           c == '\t' || c == '\r';
-}
-
-/* @return STEPS_MAX if the layout fits, else the step that did not. */
-static uint32_t
-layout_fit(const struct layout *l, struct pass *ps, const char *p,
-           const char **pos)
-{
-    const char *end = ps->s.end;
-    uint32_t i;
-
-    for (i = 0; i < l->step_count; i++) {
-        const struct step *st = &l->steps[i];
-
-        if (!lit_fits(st, p, end))
-            return i;
-        pos[i] = p;
-        p = step_read(ps, st, p + st->lit_len);
-        if (p == NULL || p > end)
-            return i;
-    }
-    if (l->cut ? p == end || !is_token_end(*p) : p != end)
-        return l->step_count - 1;
-    for (i = 0; i < l->span_count; i++) {
-        const struct span *sp = &l->spans[i];
-        const char *from = pos[sp->from_step] + sp->from;
-        const char *to = pos[sp->to_step] + sp->to;
-
-        set_str(&ps->row[sp->col], from, (uint32_t)(to - from));
-        ps->row[sp->col].type = sp->type;
-    }
-    for (i = 0; i < l->missing_count; i++)
-        ps->row[l->missing[i]] = val_nil();
-    return STEPS_MAX;
-}
 
 static struct opaque *
 opaque_find(struct layouts *l, const char *name, size_t len)
@@ -446,7 +187,7 @@ layouts_try(struct layouts *l, struct pass *ps, const char *text, size_t len)
     (void)len;
     ps->left = UINT32_MAX; /* an opaque step must not stop early */
     for (i = 0; i < l->count; i++) {
-        at = layout_fit(l->lay[i], ps, text, l->pos);
+        at = l->fit(l->lay[i], ps, text, l->pos);
         if (at == STEPS_MAX) {
             hit = l->lay[i];
             if (i != 0)
@@ -491,24 +232,28 @@ static const char *
 add_step(struct learn *t, enum step_kind kind, const char *p, struct node *n)
 {
     struct layout *l = t->lay;
-    size_t len = (size_t)(p - t->lit);
+    size_t len = (size_t)(p - t->lit) + (kind == STEP_STRING);
+    size_t head = len < HEAD_MAX ? len : HEAD_MAX;
     struct step *st = &l->steps[l->step_count];
+    struct touch *touch = &l->touch[l->step_count];
 
     if (l->step_count == STEPS_MAX - 1 || l->lits_len + len > LITERAL_MAX)
         return learn_stop(t);
+    memset(st, 0, sizeof *st);
     st->kind = (uint8_t)kind;
-    st->lit = l->lits + l->lits_len;
     st->lit_len = (uint32_t)len;
-    st->mask = len >= 32 ? UINT32_MAX : (1u << len) - 1;
+    st->mask = len >= HEAD_MAX ? UINT32_MAX : (1u << len) - 1;
     st->node = n;
     st->col = n != NULL ? n->col : -1;
-    l->touch[l->step_count].len = 0;
-    if (t->touch != NULL && t->touch_len <= OPAQUE_NAME_MAX) {
-        memcpy(l->touch[l->step_count].name, t->touch, t->touch_len);
-        l->touch[l->step_count].len = (uint32_t)t->touch_len;
+    memcpy(st->head, t->lit, head);
+    st->rest = l->lits + l->lits_len;
+    memcpy(l->lits + l->lits_len, t->lit + head, len - head);
+    l->lits_len += (uint32_t)(len - head);
+    touch->len = 0;
+    if (t->touch != NULL && t->touch_len <= TOUCH_NAME_MAX) {
+        memcpy(touch->name, t->touch, t->touch_len);
+        touch->len = (uint32_t)t->touch_len;
     }
-    memcpy(l->lits + l->lits_len, t->lit, len);
-    l->lits_len += (uint32_t)len;
     l->step_count++;
     return p;
 }

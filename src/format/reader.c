@@ -147,34 +147,35 @@ has_row(const struct reader *r, const struct rec *rec)
     return false;
 }
 
+/* Room for the rows of `records` records, each behind its tag. */
 static struct val *
-row_new(struct reader *r, const struct rec *rec, uint32_t records)
+rows_new(struct reader *r, uint32_t records)
 {
-    size_t need = r->cols.count + 1u, want;
+    size_t need = (size_t)records * (r->cols.count + 1u);
     struct rows *b = r->rows;
-    struct val *row;
+    struct val *v;
 
     if (b == NULL || b->cap - b->used < need) {
-        want = need * records;
         b = mem_zalloc(sizeof *b);
-        b->v = mem_alloc(want * sizeof *b->v);
-        b->cap = want;
+        b->v = mem_alloc(need * sizeof *b->v);
+        b->cap = need;
         b->next = r->rows;
         r->rows = b;
     }
-    row = b->v + b->used;
+    v = b->v + b->used;
     b->used += need;
-    row[0].type = rec->kind;
-    row[0].len = rec->val_len;
-    row[0].u.s = rec->val;
-    return row + 1;
+    return v;
 }
 
-static void
+static inline void
 pass_init(struct reader *r, struct pass *ps, const struct rec *rec)
 {
+    enum json_bigint bigint = BIGINT_ERROR;
+
+    if (rec->flags & (REC_BIGINT_STRING | REC_BIGINT_FLOAT))
+        bigint = json_bigint_of(rec);
     scan_init(&ps->s, rec->val, rec->val_len, (rec->flags & REC_EXT) != 0,
-              json_bigint_of(rec), &r->arena);
+              bigint, &r->arena);
     ps->left = r->cols.count;
     ps->id = ++r->pass_id;
 }
@@ -212,9 +213,9 @@ load_value(struct reader *r, struct pass *ps, const struct rec *rec)
 }
 
 static void
-load_object(struct reader *r, struct pass *ps, const struct rec *rec)
+load_object(struct reader *r, struct pass *ps, const struct rec *rec,
+            bool wanted)
 {
-    bool wanted = layouts_wanted(r->layouts);
     const char *p = rec->val;
 
     if (wanted && layouts_try(r->layouts, ps, p, rec->val_len)) {
@@ -230,22 +231,24 @@ load_object(struct reader *r, struct pass *ps, const struct rec *rec)
     r->pass_id = ps->id;
 }
 
-static void
-load_one(struct reader *r, struct rec *rec, uint32_t records)
+/* Fill the row behind the tag `v`. */
+static inline void
+load_one(struct reader *r, struct rec *rec, struct val *v, bool wanted)
 {
-    struct val *row = row_new(r, rec, records);
     struct pass ps;
 
+    v->type = rec->kind;
+    v->len = rec->val_len;
+    v->u.s = rec->val;
     pass_init(r, &ps, rec);
-    ps.row = row;
-    r->stats.records++;
+    ps.row = v + 1;
     if (rec->val == NULL)
-        row_fill(row, r->cols.count, VAL_NIL);
+        row_fill(ps.row, r->cols.count, VAL_NIL);
     else if (rec->kind == REC_OBJECT || rec->kind == REC_TOMBSTONE)
-        load_object(r, &ps, rec);
+        load_object(r, &ps, rec, wanted);
     else
         load_value(r, &ps, rec);
-    rec->row = row;
+    rec->row = ps.row;
     rec->row_n = (uint16_t)r->cols.count;
 }
 
@@ -265,7 +268,9 @@ rows_reset(struct reader *r, uint32_t records)
 void
 reader_load(struct reader *r, struct batch *b)
 {
-    uint32_t i, todo = 0;
+    uint32_t i, todo = 0, width = r->cols.count + 1u;
+    struct val *v;
+    bool wanted;
 
     for (i = 0; i < b->n; i++)
         todo += !has_row(r, &b->recs[i]);
@@ -275,11 +280,16 @@ reader_load(struct reader *r, struct batch *b)
         rows_reset(r, todo);
     if (r->cols.count == 0)
         return;
+    v = rows_new(r, todo);
+    wanted = layouts_wanted(r->layouts, todo);
+    r->stats.records += todo;
     for (i = 0; i < b->n; i++) {
         if (i + 4 < b->n)
             __builtin_prefetch(b->recs[i + 4].val);
-        if (todo == b->n || !has_row(r, &b->recs[i]))
-            load_one(r, &b->recs[i], todo);
+        if (todo != b->n && has_row(r, &b->recs[i]))
+            continue;
+        load_one(r, &b->recs[i], v, wanted);
+        v += width;
     }
 }
 

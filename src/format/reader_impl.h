@@ -1,7 +1,7 @@
 /*
  * Inside a reader: the tree of columns and one pass over one record.
  *
- * Private to reader.c, columns.c and layout.c. The tree has a node for each
+ * Private to reader.c, columns.c and layout*.c. The tree has a node for each
  * member of each column's path. A pass fills a row by walking record and
  * tree together; `left` counts the columns it has not decided, and at 0 it
  * stops, so that what lies behind the last column is not looked at.
@@ -79,6 +79,8 @@ const char *pass_value(struct pass *ps, struct node *n, const char *p,
 struct layouts;
 struct layouts *layouts_new(struct columns *c);
 void layouts_free(struct layouts **l);
+/** Use the widest vectors the machine has (default), or not (tests). */
+void layouts_set_wide(struct layouts *l, bool wide);
 /** Forget all (columns were added). */
 void layouts_clear(struct layouts *l);
 /**
@@ -90,7 +92,7 @@ bool layouts_try(struct layouts *l, struct pass *ps, const char *text,
 /** After the scanner took a record: maybe learn it. */
 void layouts_learn(struct layouts *l, struct pass *ps, const char *text,
                    size_t len);
-/** Whether trying is worth it at present; counts the record. */
-bool layouts_wanted(struct layouts *l);
+/** Whether trying is worth it at present, for the next `records`. */
+bool layouts_wanted(struct layouts *l, uint32_t records);
 
 #endif

@@ -1,0 +1,12 @@
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "format/layout_body.h"
+
+uint32_t
+layout_fit(const struct layout *l, struct pass *ps, const char *p,
+           const char **pos)
+{
+    return fit_body(l, ps, p, pos);
+}
