@@ -105,11 +105,24 @@ window_place(const struct window_spec *w, int64_t ts, int64_t wm,
         ret->slice = ret->first;
 }
 
+/* Start of the first window from `start` on whose end - 1 + extra > wm. */
+static int64_t
+first_beyond(const struct window_spec *w, int64_t start, int64_t extra,
+             int64_t wm)
+{
+    int64_t at;
+
+    if (wm == WM_NONE)
+        return start;
+    at = align_down(wm - w->size + 1 - extra, w->offset, w->slide) + w->slide;
+    return at > start ? at : start;
+}
+
 int64_t
 window_deadline(const struct window_spec *w, int64_t slice, int64_t first,
                 int64_t wm)
 {
-    int64_t start, last, open;
+    int64_t start, last, open, kept, due = INT64_MAX;
 
     if (w->kind == WINDOW_GLOBAL)
         return INT64_MAX;
@@ -117,11 +130,11 @@ window_deadline(const struct window_spec *w, int64_t slice, int64_t first,
     last = window_last(w, slice);
     if (first != WINDOW_FIRST_ALL && first > start)
         start = first;
-    if (wm == WM_NONE || start + w->size - 1 > wm)
-        return start + w->size - 1;
-    /* Some windows are closed: the next purge or the next end. */
-    if (start + w->size - 1 + w->lateness > wm)
-        return start + w->size - 1 + w->lateness;
-    open = align_down(wm - w->size + 1, w->offset, w->slide) + w->slide;
-    return open <= last ? open + w->size - 1 : last + w->size - 1 + w->lateness;
+    open = first_beyond(w, start, 0, wm);
+    if (open <= last)
+        due = open + w->size - 1;
+    kept = first_beyond(w, start, w->lateness, wm);
+    if (kept <= last && kept + w->size - 1 + w->lateness < due)
+        due = kept + w->size - 1 + w->lateness;
+    return due;
 }
