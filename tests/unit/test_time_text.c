@@ -77,7 +77,7 @@ parse_refuses_what_is_no_time(void **state)
 static void
 format_agrees_with_gmtime(void **state)
 {
-    char out[TIME_TEXT_MAX], want[TIME_TEXT_MAX];
+    char out[TIME_TEXT_MAX], want[96];
     int64_t s, ms;
 
     (void)state;
