@@ -200,7 +200,7 @@ calls_open(struct script *s, int module, struct err *e)
     s->calls = c;
     c->s = s;
     c->base = -1;
-    lrec_init(&c->cur);
+    lrec_init(&c->cur, c);
     c->cur.gen = 1;
     buf_init(&c->buf);
     arena_init(&c->tmp);

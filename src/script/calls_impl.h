@@ -23,6 +23,7 @@ enum { CALLS_SLOTS = 3, HANDLES = 16, KEY_CACHE = 512, LUA_COLUMNS_MAX = 64 };
 enum { SET_KEY = 1, SET_TS = 2, SET_HEADERS = 4 };
 
 struct lrec {
+    struct calls *c;
     const struct rec *rec; /* what Lua sees; `own` once it was changed */
     struct rec own;
     struct reader *reader; /* NULL: fields are found in the tree */
@@ -127,7 +128,7 @@ int calls_raise_lj(lua_State *L, const struct err *e);
 
 /* record.c */
 void record_open(struct calls *c, lua_State *L);
-void lrec_init(struct lrec *r);
+void lrec_init(struct lrec *r, struct calls *c);
 void lrec_fini(struct lrec *r);
 /** Bind `lr` to a borrowed record, dropping what it held. */
 void lrec_bind(struct lrec *lr, const struct rec *r, struct reader *reader,

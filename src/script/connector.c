@@ -512,7 +512,7 @@ batch_records(struct calls *c, uint32_t n)
     c->batch = mem_realloc(c->batch, n * sizeof(struct lrec *));
     for (; c->batch_cap < n; c->batch_cap++) {
         c->batch[c->batch_cap] = mem_alloc(sizeof(struct lrec));
-        lrec_init(c->batch[c->batch_cap]);
+        lrec_init(c->batch[c->batch_cap], c);
     }
 }
 

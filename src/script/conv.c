@@ -11,7 +11,8 @@
 
 #include "base/mem.h"
 
-enum { TABLE_MAX = 500000 };
+/* Members of a table; those that are sorted without heap memory. */
+enum { TABLE_MAX = 500000, ENTRIES_FEW = 16 };
 
 struct conv {
     struct calls *c;
@@ -143,7 +144,7 @@ map_write(struct conv *v, const struct entry *items, size_t n, struct err *e)
 static int
 conv_map(struct conv *v, int idx, struct err *e)
 {
-    struct entry *items = NULL;
+    struct entry few[ENTRIES_FEW], *items = few, *many = NULL;
     lua_State *L = v->L;
     size_t n = 0, cap = 0;
     int top = lua_gettop(L), r;
@@ -159,7 +160,12 @@ conv_map(struct conv *v, int idx, struct err *e)
         }
         if (lua_next(L, idx) == 0)
             break;
-        mem_grow(&items, &cap, n + 1, sizeof *items);
+        if (n >= ENTRIES_FEW) {
+            mem_grow(&many, &cap, n + 1, sizeof *many);
+            if (items == few)
+                memcpy(many, few, sizeof few);
+            items = many;
+        }
         r = entry_name(v, -2, &items[n], e);
         if (r != 0)
             goto done;
@@ -170,7 +176,7 @@ conv_map(struct conv *v, int idx, struct err *e)
     entries_sort(items, n);
     r = map_write(v, items, n, e);
 done:
-    free(items);
+    free(many);
     lua_settop(L, top);
     if (r == 0)
         v->depth--;

@@ -12,9 +12,10 @@ enum { SHORT_STRING_MAX = 40, PROBES = 16, COLUMNS_MAX = 128 };
 /* ---- bindings ---- */
 
 void
-lrec_init(struct lrec *lr)
+lrec_init(struct lrec *lr, struct calls *c)
 {
     memset(lr, 0, sizeof *lr);
+    lr->c = c;
     tree_init(&lr->tree);
     arena_init(&lr->meta_arena);
 }
@@ -241,61 +242,92 @@ column_of_lj(lua_State *L, struct calls *c, struct reader *reader,
 
 /* Push a field by the reader. @return false if it is no scalar. */
 static bool
-push_column_lj(lua_State *L, struct lrec *lr, uint32_t column)
+push_column_lj(lua_State *L, struct lrec *lr, uint32_t column, const char *name)
 {
-    const struct rec *r = lr->rec;
     struct val v;
     struct err e;
 
-    if (r->row != NULL && column < r->row_n && r->row[column].type != VAL_BAD) {
-        v = r->row[column];
-    } else if (reader_get(lr->reader, r, column, &v, &e) != 0) {
+    if (reader_get(lr->reader, lr->rec, column, &v, &e) != 0)
         (void)calls_raise_lj(L, &e);
-    }
     if (v.type == VAL_LIST || v.type == VAL_MAP)
         return false;
     if (val_is_null(&v))
-        script_of(L)->nil_field = lua_tostring(L, 2);
+        lr->c->s->nil_field = name; /* kept alive by calls->keys_ref */
     record_push_scalar_lj(L, &v, false);
     return true;
 }
 
-static int
-record_index(lua_State *L)
+/* The common case, by itself so that it stays small: a scalar that stands in
+ * the record's row. @return false if it is another. */
+static inline bool
+push_row(lua_State *L, const struct rec *r, uint32_t column)
 {
-    struct handle *h = lua_touserdata(L, 1);
-    struct lrec *lr = h->r;
+    const struct val *v;
+
+    if (r->row == NULL || column >= r->row_n)
+        return false;
+    v = &r->row[column];
+    switch (v->type) {
+    case VAL_INT:
+        lua_pushinteger(L, v->u.i);
+        return true;
+    case VAL_STR:
+        (void)lua_pushlstring(L, v->u.s, v->len);
+        return true;
+    case VAL_DBL:
+        lua_pushnumber(L, v->u.d);
+        return true;
+    case VAL_BOOL:
+        lua_pushboolean(L, v->u.b);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A field that is found in the value tree. */
+static int
+index_tree_lj(lua_State *L, struct lrec *lr, const char *name, size_t len)
+{
     struct node *n;
     struct err e;
-    const char *name;
-    uint32_t column;
-    size_t len;
     int r;
 
-    if (h->gen != lr->gen)
-        return record_stale_lj(L);
-    if (lua_type(L, 2) != LUA_TSTRING && !lua_isinteger(L, 2)) {
-        lua_pushnil(L);
-        return 1;
-    }
-    name = lua_tolstring(L, 2, &len);
-    if (lr->reader != NULL && !lr->tree.dirty) {
-        column = column_of_lj(L, calls_of(L), lr->reader, name, len);
-        if (column != NO_COLUMN && push_column_lj(L, lr, column))
-            return 1;
-    }
     r = record_root(lr, &n, &e);
     if (r == 0)
         r = node_path(&lr->tree, n, name, len, &n, &e);
     if (r < 0)
         return calls_raise_lj(L, &e);
-    if (r == 0) {
-        script_of(L)->nil_field = name;
+    if (r == 0)
         lua_pushnil(L);
-    } else {
+    else
         record_push_node_lj(L, lr, n, 1, false);
-    }
     return 1;
+}
+
+static int
+record_index(lua_State *L)
+{
+    const struct handle *h = lua_touserdata(L, 1);
+    struct lrec *lr = h->r;
+    const char *name;
+    uint32_t column;
+    size_t len;
+
+    if (h->gen != lr->gen)
+        return record_stale_lj(L);
+    name = lua_tolstring(L, 2, &len);
+    if (name == NULL) {
+        lua_pushnil(L);
+        return 1;
+    }
+    if (lr->reader != NULL && !lr->tree.dirty) {
+        column = column_of_lj(L, lr->c, lr->reader, name, len);
+        if (column != NO_COLUMN && (push_row(L, lr->rec, column) ||
+                                    push_column_lj(L, lr, column, name)))
+            return 1;
+    }
+    return index_tree_lj(L, lr, name, len);
 }
 
 int
@@ -321,7 +353,7 @@ record_has_lj(lua_State *L)
                           luaL_typename(L, 1));
     name = luaL_checklstring(L, 2, &len);
     if (lr != NULL && lr->reader != NULL && !lr->tree.dirty)
-        column = column_of_lj(L, calls_of(L), lr->reader, name, len);
+        column = column_of_lj(L, lr->c, lr->reader, name, len);
     if (column != NO_COLUMN) {
         r = reader_get(lr->reader, lr->rec, column, &v, &e);
         r = r != 0 ? r : v.type != VAL_NIL;
@@ -545,7 +577,7 @@ record_push_owned_lj(lua_State *L, const struct rec *r)
 
     o = lua_newuserdatauv(L, sizeof *o + r->val_len + REC_PAD, 1);
     memset(o, 0, sizeof *o);
-    lrec_init(&o->r);
+    lrec_init(&o->r, calls_of(L));
     o->r.owned = true;
     o->r.own = *r;
     o->r.own.row = NULL;
