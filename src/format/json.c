@@ -16,21 +16,38 @@ static_assert((int)SIMD_DEPTH_MAX == (int)JSON_DEPTH_MAX,
 /* Below this the scanner checks a text faster than a DOM is built. */
 enum { DOM_MIN = 512 };
 
+#if defined(__SSE2__)
+
+static inline __m128i
+load16(const char *p)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+
+/* Whether all of at least 16 bytes are below 0x80. */
+static bool
+is_ascii(const char *text, size_t len)
+{
+    __m128i all = load16(text + len - 16);
+    size_t i;
+
+    for (i = 0; i + 16 < len; i += 16)
+        all = _mm_or_si128(all, load16(text + i));
+    return _mm_movemask_epi8(all) == 0;
+}
+
+#endif
+
 bool
 json_utf8_ok(const char *text, size_t len)
 {
-    size_t i = 0;
+    size_t i;
 
 #if defined(__SSE2__)
-    __m128i all = _mm_setzero_si128();
-
-    for (; i + 16 <= len; i += 16)
-        all = _mm_or_si128(
-            all, _mm_loadu_si128((const __m128i *)(const void *)(text + i)));
-    if (_mm_movemask_epi8(all) != 0)
-        return simd_utf8_ok(text, len);
+    if (len >= 16)
+        return is_ascii(text, len) || simd_utf8_ok(text, len);
 #endif
-    for (; i < len; i++)
+    for (i = 0; i < len; i++)
         if ((unsigned char)text[i] >= 0x80)
             return simd_utf8_ok(text, len);
     return true;

@@ -29,6 +29,7 @@ enum {
     WINDOW_LEARN_MAX = 64,
     PAUSE_MIN = 4096, /* records */
     PAUSE_MAX = 1 << 20,
+    SINGLE = 16, /* records taken alone after a pair that did not fit */
     OPAQUE_MAX = 16,
     OPAQUE_MISSES = 4,
 };
@@ -40,6 +41,8 @@ struct opaque {
 
 struct layouts {
     layout_fit_f *fit;
+    layout_pair_f *pair;
+    uint32_t single; /* records until pairs are tried again */
     struct columns *cols;
     struct layout *lay[LAYOUTS_MAX]; /* most recent first */
     uint32_t count;
@@ -80,10 +83,13 @@ void
 layouts_set_wide(struct layouts *l, bool wide)
 {
     l->fit = layout_fit;
+    l->pair = layout_pair;
 #if defined(__x86_64__)
     if (wide && __builtin_cpu_supports("avx2") &&
-        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"))
+        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2")) {
         l->fit = layout_fit_avx2;
+        l->pair = layout_pair_avx2;
+    }
 #else
     (void)wide;
 #endif
@@ -206,6 +212,25 @@ layouts_try(struct layouts *l, struct pass *ps, const char *text, size_t len)
     return false;
 }
 
+bool
+layouts_try_pair(struct layouts *l, struct pass *a, struct pass *b)
+{
+    const struct layout *first = l->lay[0];
+
+    if (l->count == 0 || first->has_opaque)
+        return false;
+    if (l->single > 0) {
+        l->single -= 2;
+        return false;
+    }
+    if (!l->pair(first, a, b)) {
+        l->single = SINGLE;
+        return false;
+    }
+    l->hits += 2;
+    return true;
+}
+
 /* ---- learning ---- */
 
 struct learn {
@@ -244,6 +269,7 @@ add_step(struct learn *t, enum step_kind kind, const char *p, struct node *n)
     st->lit_len = (uint32_t)len;
     st->mask = len >= HEAD_MAX ? UINT32_MAX : (1u << len) - 1;
     st->node = n;
+    l->has_opaque |= kind == STEP_OPAQUE;
     st->col = n != NULL ? n->col : -1;
     memcpy(st->head, t->lit, head);
     st->rest = l->lits + l->lits_len;

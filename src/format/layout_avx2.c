@@ -27,6 +27,12 @@ layout_fit_avx2(const struct layout *l, struct pass *ps, const char *p,
     return fit_body(l, ps, p, pos);
 }
 
+bool
+layout_pair_avx2(const struct layout *l, struct pass *a, struct pass *b)
+{
+    return pair_body(l, a, b);
+}
+
 #if defined(__clang__)
 #pragma clang attribute pop
 #else

@@ -13,6 +13,10 @@
 
 #include "format/layout_impl.h"
 
+/* The rare ways stay out of the loops' registers. */
+#define NOT_INLINE __attribute__((noinline, cold))
+#define INLINE static inline __attribute__((always_inline))
+
 #if defined(LAYOUT_AVX2)
 
 static inline uint32_t
@@ -23,7 +27,7 @@ equal_bits(const char *a, const char *b)
         _mm256_loadu_si256((const __m256i *)(const void *)b)));
 }
 
-static inline bool
+INLINE bool
 head_fits(const struct step *st, const char *p)
 {
     return (~equal_bits(p, st->head) & st->mask) == 0;
@@ -54,7 +58,7 @@ equal_bits(const char *a, const char *b)
                        _mm_loadu_si128((const __m128i *)(const void *)b)));
 }
 
-static inline bool
+INLINE bool
 head_fits(const struct step *st, const char *p)
 {
     uint32_t m = equal_bits(p, st->head);
@@ -78,7 +82,7 @@ special_bits(const char *p)
 
 #else
 
-static inline bool
+INLINE bool
 head_fits(const struct step *st, const char *p)
 {
     size_t n = st->lit_len < HEAD_MAX ? st->lit_len : HEAD_MAX;
@@ -97,7 +101,7 @@ special_bits(const char *p)
 
 /* The closing quote of a string without escapes, or NULL. It may lie behind
  * `end`: the caller looks. */
-static inline const char *
+INLINE const char *
 plain_string(const char *p, const char *end)
 {
     uint32_t bits = special_bits(p);
@@ -171,7 +175,7 @@ digits16(__m128i v)
 
 /* A number of at most 15 bytes without its sign: an integer, or a decimal.
  * Everything else: NULL. */
-static inline const char *
+INLINE const char *
 plain_number(const char *p, struct val *ret)
 {
     bool neg = *p == '-';
@@ -252,7 +256,7 @@ digits8(const char *p, uint64_t *ret)
 
 /* An integer of at most 16 digits, or a decimal with up to 8 places whose
  * digits are exact in a double. Everything else: NULL. */
-static inline const char *
+INLINE const char *
 plain_number(const char *p, struct val *ret)
 {
     bool neg = *p == '-';
@@ -285,7 +289,7 @@ plain_number(const char *p, struct val *ret)
 
 #else
 
-static inline const char *
+INLINE const char *
 plain_number(const char *p, struct val *ret)
 {
     (void)p;
@@ -296,7 +300,7 @@ plain_number(const char *p, struct val *ret)
 #endif
 
 /* A scalar that is not of the expected plain kind. */
-static const char *
+NOT_INLINE static const char *
 any_scalar(struct pass *ps, const struct step *st, const char *p)
 {
     struct val v;
@@ -310,7 +314,7 @@ any_scalar(struct pass *ps, const struct step *st, const char *p)
 }
 
 /* The literal as a whole does not fit: does it but for a string's quote? */
-static const char *
+NOT_INLINE static const char *
 step_otherwise(struct pass *ps, const struct step *st, const char *p)
 {
     size_t len = st->lit_len - 1u, head = len < HEAD_MAX ? len : HEAD_MAX;
@@ -322,31 +326,48 @@ step_otherwise(struct pass *ps, const struct step *st, const char *p)
     return any_scalar(ps, st, p + len);
 }
 
-/* What follows the literal at p. Most steps are strings, then numbers; two
- * well predicted branches cost less than a jump table. */
-static inline const char *
-step_read(struct pass *ps, const struct step *st, const char *p)
+/* The value of a step that is expected to be a string, behind its quote. */
+INLINE const char *
+read_string(struct pass *ps, const struct step *st, const char *p)
 {
-    const char *q;
-    struct val unused;
+    const char *q = plain_string(p, ps->s.end);
 
-    if (st->kind == STEP_STRING) {
-        q = plain_string(p, ps->s.end);
-        if (q == NULL)
-            return any_scalar(ps, st, p - 1);
-        if (st->col >= 0)
-            set_str(&ps->row[st->col], p, (uint32_t)(q - p));
-        return q + 1;
-    }
-    if (st->kind == STEP_NUMBER) {
-        q = plain_number(p, st->col >= 0 ? &ps->row[st->col] : &unused);
-        return q != NULL ? q : any_scalar(ps, st, p);
-    }
+    if (q == NULL)
+        return any_scalar(ps, st, p - 1);
+    if (st->col >= 0)
+        set_str(&ps->row[st->col], p, (uint32_t)(q - p));
+    return q + 1;
+}
+
+INLINE const char *
+read_number(struct pass *ps, const struct step *st, const char *p)
+{
+    struct val unused;
+    const char *q = plain_number(p, st->col >= 0 ? &ps->row[st->col] : &unused);
+
+    return q != NULL ? q : any_scalar(ps, st, p);
+}
+
+static inline const char *
+read_other(struct pass *ps, const struct step *st, const char *p)
+{
     if (st->kind == STEP_WORD)
         return any_scalar(ps, st, p);
     if (st->kind == STEP_OPAQUE)
         return p < ps->s.end ? pass_value(ps, st->node, p, 1) : NULL;
     return p;
+}
+
+/* What follows the literal at p. Most steps are strings, then numbers; two
+ * well predicted branches cost less than a jump table. */
+static inline const char *
+step_read(struct pass *ps, const struct step *st, const char *p)
+{
+    if (st->kind == STEP_STRING)
+        return read_string(ps, st, p);
+    if (st->kind == STEP_NUMBER)
+        return read_number(ps, st, p);
+    return read_other(ps, st, p);
 }
 
 static inline bool
@@ -381,6 +402,19 @@ set_spans(const struct layout *l, struct pass *ps, const char **pos)
         ps->row[l->missing[i]] = val_nil();
 }
 
+/* NULL, or behind the end. */
+static inline bool
+is_behind(const char *p, const char *end)
+{
+    return (uintptr_t)p - 1 >= (uintptr_t)end;
+}
+
+static inline bool
+ends_well(const struct layout *l, const char *p, const char *end)
+{
+    return l->cut ? p < end && is_token_end(*p) : p == end;
+}
+
 static inline uint32_t
 fit_body(const struct layout *l, struct pass *ps, const char *p,
          const char **pos)
@@ -394,14 +428,54 @@ fit_body(const struct layout *l, struct pass *ps, const char *p,
             p = step_read(ps, st, p + st->lit_len);
         else
             p = step_otherwise(ps, st, p);
-        if ((uintptr_t)p - 1 >= (uintptr_t)end) /* NULL, or behind it */
+        if (is_behind(p, end))
             return (uint32_t)(st - l->steps);
     }
-    if (l->cut ? p == end || !is_token_end(*p) : p != end)
+    if (!ends_well(l, p, end))
         return l->step_count - 1;
     if ((l->span_count | l->missing_count) != 0)
         set_spans(l, ps, pos - l->step_count);
     return STEPS_MAX;
+}
+
+/* Where one record waits for the end of a string, the other goes on. */
+static inline bool
+pair_body(const struct layout *l, struct pass *a, struct pass *b)
+{
+    const char *p = a->s.start, *pend = a->s.end;
+    const char *q = b->s.start, *qend = b->s.end;
+    const struct step *st = l->steps, *last = st + l->step_count;
+    const char *ppos[STEPS_MAX], *qpos[STEPS_MAX];
+    uint32_t i = 0;
+
+    for (; st < last; st++, i++) {
+        ppos[i] = p;
+        qpos[i] = q;
+        if (!head_fits(st, p) || !head_fits(st, q))
+            return false;
+        if (st->lit_len > HEAD_MAX &&
+            (!rest_fits(st, p, pend) || !rest_fits(st, q, qend)))
+            return false;
+        if (st->kind == STEP_STRING) {
+            p = read_string(a, st, p + st->lit_len);
+            q = read_string(b, st, q + st->lit_len);
+        } else if (st->kind == STEP_NUMBER) {
+            p = read_number(a, st, p + st->lit_len);
+            q = read_number(b, st, q + st->lit_len);
+        } else {
+            p = read_other(a, st, p + st->lit_len);
+            q = read_other(b, st, q + st->lit_len);
+        }
+        if (is_behind(p, pend) || is_behind(q, qend))
+            return false;
+    }
+    if (!ends_well(l, p, pend) || !ends_well(l, q, qend))
+        return false;
+    if ((l->span_count | l->missing_count) != 0) {
+        set_spans(l, a, ppos);
+        set_spans(l, b, qpos);
+    }
+    return true;
 }
 
 #endif

@@ -52,6 +52,7 @@ struct layout {
     char *lits; /* for step.rest */
     uint32_t step_count, span_count, missing_count, lits_len;
     bool cut; /* ends before the record does */
+    bool has_opaque;
 };
 
 /**
@@ -64,9 +65,18 @@ struct layout {
 typedef uint32_t layout_fit_f(const struct layout *l, struct pass *ps,
                               const char *p, const char **pos);
 layout_fit_f layout_fit;
+/**
+ * The same for two records at once, which hides the latency of each (measured
+ * on 141 bytes: 56 to 38 ns a record). @return whether both fit; if not, both
+ * are to be tried alone.
+ */
+typedef bool layout_pair_f(const struct layout *l, struct pass *a,
+                           struct pass *b);
+layout_pair_f layout_pair;
 #if defined(__x86_64__)
 /** The same for machines with AVX2, BMI and BMI2. */
 layout_fit_f layout_fit_avx2;
+layout_pair_f layout_pair_avx2;
 #endif
 
 #endif

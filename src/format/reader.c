@@ -37,6 +37,12 @@ reader_new(void)
     return r;
 }
 
+void
+reader_set_wide(struct reader *r, bool wide)
+{
+    layouts_set_wide(r->layouts, wide);
+}
+
 static void
 rows_free(struct reader *r)
 {
@@ -231,25 +237,54 @@ load_object(struct reader *r, struct pass *ps, const struct rec *rec,
     r->pass_id = ps->id;
 }
 
-/* Fill the row behind the tag `v`. */
+static inline bool
+is_object(const struct rec *rec)
+{
+    return rec->val != NULL &&
+           (rec->kind == REC_OBJECT || rec->kind == REC_TOMBSTONE);
+}
+
+/* Begin the row of `rec` behind the tag `v`. */
+static inline void
+row_begin(struct reader *r, struct pass *ps, struct rec *rec, struct val *v)
+{
+    v->type = rec->kind;
+    v->len = rec->val_len;
+    v->u.s = rec->val;
+    pass_init(r, ps, rec);
+    ps->row = v + 1;
+    rec->row = v + 1;
+    rec->row_n = (uint16_t)r->cols.count;
+}
+
+/* Two records at once. @return false if they are to be taken one by one. */
+static inline bool
+load_pair(struct reader *r, struct rec *rec, struct val *v)
+{
+    struct pass a, b;
+
+    if (!is_object(&rec[0]) || !is_object(&rec[1]))
+        return false;
+    row_begin(r, &a, &rec[0], v);
+    row_begin(r, &b, &rec[1], v + r->cols.count + 1);
+    if (!layouts_try_pair(r->layouts, &a, &b))
+        return false;
+    r->stats.layout_hits += 2;
+    return true;
+}
+
 static inline void
 load_one(struct reader *r, struct rec *rec, struct val *v, bool wanted)
 {
     struct pass ps;
 
-    v->type = rec->kind;
-    v->len = rec->val_len;
-    v->u.s = rec->val;
-    pass_init(r, &ps, rec);
-    ps.row = v + 1;
-    if (rec->val == NULL)
-        row_fill(ps.row, r->cols.count, VAL_NIL);
-    else if (rec->kind == REC_OBJECT || rec->kind == REC_TOMBSTONE)
+    row_begin(r, &ps, rec, v);
+    if (is_object(rec))
         load_object(r, &ps, rec, wanted);
+    else if (rec->val == NULL)
+        row_fill(ps.row, r->cols.count, VAL_NIL);
     else
         load_value(r, &ps, rec);
-    rec->row = ps.row;
-    rec->row_n = (uint16_t)r->cols.count;
 }
 
 /* Forget rows and strings; one block large enough is kept. */
@@ -288,6 +323,12 @@ reader_load(struct reader *r, struct batch *b)
             __builtin_prefetch(b->recs[i + 4].val);
         if (todo != b->n && has_row(r, &b->recs[i]))
             continue;
+        if (wanted && todo == b->n && i + 1 < b->n &&
+            load_pair(r, &b->recs[i], v)) {
+            i++;
+            v += 2 * width;
+            continue;
+        }
         load_one(r, &b->recs[i], v, wanted);
         v += width;
     }

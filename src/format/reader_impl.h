@@ -89,10 +89,17 @@ void layouts_clear(struct layouts *l);
  */
 bool layouts_try(struct layouts *l, struct pass *ps, const char *text,
                  size_t len);
+/** As layouts_try() for two objects, by the latest layout. @return whether
+ * both fit; if not, each is to be tried alone. */
+bool layouts_try_pair(struct layouts *l, struct pass *a, struct pass *b);
 /** After the scanner took a record: maybe learn it. */
 void layouts_learn(struct layouts *l, struct pass *ps, const char *text,
                    size_t len);
 /** Whether trying is worth it at present, for the next `records`. */
 bool layouts_wanted(struct layouts *l, uint32_t records);
+
+struct reader;
+/** layouts_set_wide() of a reader, for tests. */
+void reader_set_wide(struct reader *r, bool wide);
 
 #endif

@@ -19,6 +19,7 @@
 #include "core/rec.h"
 #include "format/json.h"
 #include "format/reader.h"
+#include "format/reader_impl.h"
 
 static uint64_t seed;
 
@@ -564,6 +565,7 @@ reader_agrees_with_a_plain_reference(void **state)
         struct val v;
         struct err e;
 
+        reader_set_wide(r, draw(2) != 0);
         batch_init(&b);
         buf_init(&shape);
         buf_init(&text);
