@@ -1,0 +1,273 @@
+/*
+ * Subtasks: watermarks of several lanes, alignment of barriers, the end,
+ * and no input while work is pending. The head is a probe that writes down
+ * what it is given.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "run/subtask.h"
+
+enum { LANES = 2 };
+
+struct probe {
+    struct op op;
+    char seen[512];
+    int resumes; /* how often resume() says there is more */
+    bool hold;   /* become pending at the next watermark */
+};
+
+struct rig {
+    struct probe probe;
+    struct op *ops[1];
+    struct lane lanes[LANES];
+    struct subtask st;
+};
+
+static void
+note(struct probe *p, const char *fmt, long long a)
+{
+    size_t n = strlen(p->seen);
+
+    (void)snprintf(p->seen + n, sizeof p->seen - n, fmt, a);
+}
+
+static int
+probe_batch(struct op *op, struct batch *b, struct err *e)
+{
+    (void)e;
+    note((struct probe *)(void *)op, "r%lld ", b->recs[0].offset);
+    return 0;
+}
+
+static int
+probe_mark(struct op *op, const struct mark *m, struct err *e)
+{
+    struct probe *p = (struct probe *)(void *)op;
+
+    (void)e;
+    if (m->kind == MARK_WATERMARK)
+        note(p, "w%lld ", m->wm);
+    else if (m->kind == MARK_BARRIER)
+        note(p, "b%lld ", (long long)m->round);
+    else
+        note(p, "e%lld ", m->final);
+    op->pending = p->hold && m->kind == MARK_WATERMARK;
+    return 0;
+}
+
+static int
+probe_resume(struct op *op, struct err *e)
+{
+    struct probe *p = (struct probe *)(void *)op;
+
+    (void)e;
+    note(p, "p%.0lld ", 0);
+    if (p->resumes-- > 0)
+        return 1;
+    op->pending = false;
+    return 0;
+}
+
+static bool
+always(struct op_out *o)
+{
+    (void)o;
+    return true;
+}
+
+static int
+in_batch(struct op_out *o, struct batch *b, struct err *e)
+{
+    return probe_batch((struct op *)(void *)o, b, e);
+}
+
+static int
+in_mark(struct op_out *o, const struct mark *m, struct err *e)
+{
+    return probe_mark((struct op *)(void *)o, m, e);
+}
+
+static void
+no_wake(void *arg)
+{
+    (void)arg;
+}
+
+static void
+rig_up(struct rig *r)
+{
+    static const struct op_type type = { .batch = probe_batch,
+                                         .mark = probe_mark,
+                                         .resume = probe_resume };
+    int i;
+
+    memset(r, 0, sizeof *r);
+    r->probe.op.in = (struct op_out){ in_batch, NULL, in_mark, always };
+    r->probe.op.type = &type;
+    r->ops[0] = &r->probe.op;
+    r->st.ops.ops = r->ops;
+    r->st.ops.count = 1;
+    r->st.ops.head = &r->probe.op;
+    r->st.inputs = calloc(LANES, sizeof *r->st.inputs);
+    r->st.input_count = LANES;
+    r->st.final = true;
+    wm_input_init(&r->st.wm, LANES);
+    for (i = 0; i < LANES; i++) {
+        lane_init(&r->lanes[i]);
+        r->lanes[i].wake_consumer = r->lanes[i].wake_producer = no_wake;
+        r->st.inputs[i].lane = &r->lanes[i];
+    }
+}
+
+static void
+rig_down(struct rig *r)
+{
+    int i;
+
+    for (i = 0; i < LANES; i++)
+        lane_fini(&r->lanes[i]);
+    wm_input_fini(&r->st.wm);
+    free(r->st.inputs);
+}
+
+static void
+put(struct rig *r, int lane, struct mark m)
+{
+    struct err e;
+
+    assert_int_equal(r->lanes[lane].out.mark(&r->lanes[lane].out, &m, &e), 0);
+}
+
+static void
+put_record(struct rig *r, int lane, int64_t offset)
+{
+    struct batch b;
+    struct err e;
+
+    batch_init(&b);
+    batch_add(&b)->offset = offset;
+    assert_int_equal(r->lanes[lane].out.batch(&r->lanes[lane].out, &b, &e),
+                     0);
+}
+
+static void
+run(struct rig *r)
+{
+    int64_t wait = 1000;
+    struct err e;
+    int got;
+
+    do
+        got = subtask_step(&r->st, &wait, &e);
+    while (got == STEP_WORKED);
+    assert_true(got >= 0);
+}
+
+#define WM(x) ((struct mark){ .kind = MARK_WATERMARK, .wm = (x) })
+#define BARRIER(x) ((struct mark){ .kind = MARK_BARRIER, .round = (x) })
+#define END(x) ((struct mark){ .kind = MARK_END, .final = (x) })
+
+static void
+the_watermark_is_the_minimum_of_the_lanes(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r);
+    put(&r, 0, WM(5));
+    run(&r);
+    put(&r, 1, WM(3));
+    put(&r, 1, WM(9));
+    run(&r);
+    assert_string_equal(r.probe.seen, "w3 w5 ");
+    rig_down(&r);
+}
+
+static void
+nothing_behind_a_barrier_passes_before_all_have_given_it(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r);
+    put_record(&r, 0, 1);
+    put(&r, 0, BARRIER(1));
+    put_record(&r, 0, 2);
+    run(&r);
+    put_record(&r, 1, 3);
+    run(&r);
+    put(&r, 1, BARRIER(1));
+    run(&r);
+    assert_string_equal(r.probe.seen, "r1 r3 b1 r2 ");
+    rig_down(&r);
+}
+
+static void
+a_lane_that_ends_no_longer_holds_a_barrier(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r);
+    put(&r, 0, BARRIER(7));
+    run(&r);
+    put(&r, 1, END(true));
+    run(&r);
+    assert_string_equal(r.probe.seen, "b7 ");
+    rig_down(&r);
+}
+
+static void
+the_end_is_final_only_if_every_input_was(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r);
+    put(&r, 0, END(true));
+    put(&r, 1, END(false));
+    run(&r);
+    assert_string_equal(r.probe.seen, "e0 ");
+    assert_true(atomic_load(&r.st.done));
+    rig_down(&r);
+}
+
+static void
+pending_work_is_finished_before_the_next_message(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r);
+    r.probe.hold = true;
+    r.probe.resumes = 2;
+    put(&r, 0, WM(1));
+    put(&r, 1, WM(1));
+    put_record(&r, 1, 4);
+    run(&r);
+    assert_string_equal(r.probe.seen, "w1 p p p r4 ");
+    rig_down(&r);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_watermark_is_the_minimum_of_the_lanes),
+        cmocka_unit_test(
+            nothing_behind_a_barrier_passes_before_all_have_given_it),
+        cmocka_unit_test(a_lane_that_ends_no_longer_holds_a_barrier),
+        cmocka_unit_test(the_end_is_final_only_if_every_input_was),
+        cmocka_unit_test(pending_work_is_finished_before_the_next_message),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
