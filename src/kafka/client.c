@@ -1,5 +1,6 @@
 #include "kafka/client.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/mem.h"
 #include "kafka/kafka.h"
 #include "kafka/props.h"
+#include "kafka/tsan_threads.h"
 
 enum { ERRSTR = 512, SCRAM_FIXED = 0x020601ff };
 
@@ -49,6 +51,10 @@ client_new(enum client_kind kind, const struct conn_env *env)
     struct client *c = mem_zalloc(sizeof *c);
     char name[160];
     const char *servers;
+
+#if TSAN_THREADS
+    assert(tsan_threads_here);
+#endif
 
     c->kind = kind;
     (void)snprintf(name, sizeof name, "%s %s",
@@ -110,20 +116,28 @@ on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
     put_news(c, text);
 }
 
-/* Connection trouble is told once by client_watch(), so those lines are
- * for --log-level debug. */
+/* Connection trouble is told once by client_watch(), deliveries that fail are
+ * told by the sink, so those lines are for --log-level debug. */
+static bool
+is_quiet(const char *fac)
+{
+    static const char *const quiet[] = {
+        "FAIL",     "ERROR",   "BROKERFAIL", "CONFWARN", "CONNECT",  "PARTCNT",
+        "REQTMOUT", "TIMEOUT", "GETPID",     "BROKER",   "TERMINATE"};
+    size_t i;
+
+    for (i = 0; i < sizeof quiet / sizeof quiet[0]; i++)
+        if (strcmp(quiet[i], fac) == 0)
+            return true;
+    return false;
+}
+
 static void
 on_log(const rd_kafka_t *rk, int level, const char *fac, const char *text)
 {
     const struct client *c = rd_kafka_opaque(rk);
-    enum log_level to = level <= 4 ? LOG_WARN : LOG_DEBUG;
+    enum log_level to = level <= 4 && !is_quiet(fac) ? LOG_WARN : LOG_DEBUG;
 
-    if (strcmp(fac, "FAIL") == 0 || strcmp(fac, "ERROR") == 0 ||
-        strcmp(fac, "BROKERFAIL") == 0 || strcmp(fac, "CONFWARN") == 0 ||
-        strcmp(fac, "CONNECT") == 0 || strcmp(fac, "PARTCNT") == 0 ||
-        strcmp(fac, "GETPID") == 0 || strcmp(fac, "REQTMOUT") == 0 ||
-        strcmp(fac, "TIMEOUT") == 0)
-        to = LOG_DEBUG;
     if (log_enabled(to))
         log_line(to, "kafka %s: %s: %s", c == NULL ? "" : c->name, fac, text);
 }
