@@ -653,9 +653,10 @@ node_set_at(struct tree *t, struct node *list, int64_t index,
     k = list->u.kids;
     n = k->n;
     if (child == NULL) {
-        if (index == n + 1)
+        /* table.remove() of an empty list assigns element 0. */
+        if (index == n + 1 || (index == 0 && n == 0))
             return 0;
-        if (index != n || n == 0)
+        if (index != n)
             return err_record(e, CAUSE_USER_ERROR,
                               "cannot set element %lld of a list of %lld to "
                               "nil; use table.remove, or s.null",
