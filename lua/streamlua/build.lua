@@ -112,7 +112,7 @@ function M.finish(result)
   if #problems > 0 then error(M.usage(), 0) end
   for _, name in ipairs(check.names.sorted(host.params)) do
     if not params[name] then
-      problem("parameter %s: no s.param asks for it%s", name, (check.names.hint(name, order):gsub("%?$", "")))
+      problem("parameter %s: no s.param asks for it", name)
       error(M.usage(), 0)
     end
   end

@@ -186,8 +186,9 @@ local function enum(place, kind, name, args, v)
     names.hint(v, valid, ";"), allowed)
 end
 
--- One value by its type; returns name in the tree, value.
-local function convert(place, kind, name, spec, v)
+-- One value by its type; returns name in the tree, value. `label` is what
+-- messages call it.
+local function convert(place, kind, name, spec, v, label)
   local base, args = spec:match "^([%w_]+)%(?(.-)%)?$"
   if base == "enum" then return name, enum(place, kind, name, args, v) end
   local t = types[base]
@@ -196,7 +197,7 @@ local function convert(place, kind, name, spec, v)
   local lo, hi = args:match "^([^,]*),?(.*)$"
   lo, hi = tonumber(lo), tonumber(hi)
   local ok, value = t[1](v, lo, hi)
-  if not ok then expected(place, kind, ('option "%s"'):format(name), t[2] .. range_text(lo, hi), v) end
+  if not ok then expected(place, kind, label or ('option "%s"'):format(name), t[2] .. range_text(lo, hi), v) end
   return key, value
 end
 
@@ -260,7 +261,7 @@ end
 
 -- A positional argument.
 function M.arg(place, kind, what, spec, v)
-  local _, value = convert(place, kind, what, spec, v)
+  local _, value = convert(place, kind, what, spec, v, what)
   return value
 end
 
@@ -307,7 +308,7 @@ function M.ordered(place, kind, t, one, reserved)
     elseif v == nil then
       fail(place, kind, "%s is nil", what)
     else
-      fail(place, kind, '%s: a %s needs a name: { "name", … } or name = …', what, kinds[v] or type(v))
+      fail(place, kind, '%s (%s) needs a name: { "name", … } or name = …', what, got(v))
     end
   end
   local rest = {}

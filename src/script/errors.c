@@ -147,15 +147,17 @@ add_hint(struct script *s, const char *msg, struct err *e)
             }
         }
     }
+    if (strstr(msg, "not enough memory") != NULL) {
+        err_hint(e, "the job's option lua = { memory = ... } is the cap of "
+                    "one Lua state");
+        return;
+    }
     if (!s->loaded)
         return;
     if (strstr(msg, "nil value") != NULL || strstr(msg, "with nil") != NULL ||
         strstr(msg, "compare nil") != NULL || strstr(msg, "got nil") != NULL ||
         strstr(msg, "two nil values") != NULL)
         err_hint(e, "the field is missing or null in this record");
-    else if (strstr(msg, "not enough memory") != NULL)
-        err_hint(e, "job option lua = { memory = ... } is the cap of one "
-                    "Lua state");
 }
 
 /* The text of the error value at the top, without calling user code. */
@@ -184,6 +186,23 @@ error_text(lua_State *L, char *out, size_t size)
     return out;
 }
 
+/* A message is one line: "\n\t" of Lua's lists becomes "; ". */
+static void
+one_line(char *msg)
+{
+    char *from, *to;
+
+    for (from = to = msg; *from != '\0'; from++) {
+        if (*from == '\n' && from[1] == '\t')
+            *to++ = ';';
+        else if (*from == '\n' || *from == '\t' || *from == '\r')
+            *to++ = ' ';
+        else
+            *to++ = *from;
+    }
+    *to = '\0';
+}
+
 int
 script_take_error(struct script *s, struct err *e)
 {
@@ -203,6 +222,7 @@ script_take_error(struct script *s, struct err *e)
     else
         (void)snprintf(e->msg, sizeof e->msg, "%s", text);
     (void)snprintf(e->trace, sizeof e->trace, "%s", s->trace);
+    one_line(e->msg);
     add_hint(s, e->msg, e);
     s->where[0] = s->trace[0] = '\0';
     lua_pop(s->L, 1);
@@ -232,7 +252,9 @@ script_take_load_error(struct script *s, struct err *e)
         msg = take_place(s, msg, e);
     (void)snprintf(e->msg, sizeof e->msg, "%s", msg);
     if (code == ERR_JOBFILE && e->where[0] == '\0')
-        err_where(e, "%s:1", s->conf.path);
+        err_where(e, "%s%s", s->conf.path, /* Lua does not say where */
+                  strcmp(msg, "not enough memory") == 0 ? "" : ":1");
+    one_line(e->msg);
     add_hint(s, e->msg, e);
     s->where[0] = s->trace[0] = '\0';
     lua_pop(s->L, 1);

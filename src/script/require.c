@@ -93,8 +93,7 @@ search_text_lj(lua_State *L)
         return luaL_error(L, "'package.path' must be a string");
     lua_call(L, 2, 2);
     if (lua_isnil(L, -2)) {
-        lua_pushfstring(L, "\n\t%s", lua_tostring(L, -1));
-        return 1;
+        return 1; /* the list of files that are not there */
     }
     lua_pop(L, 1);
     path = lua_tostring(L, -1);

@@ -178,6 +178,23 @@ pcall_lj(lua_State *L)
     return finish_pcall_lj(L, status, 0);
 }
 
+/* The handler of xpcall; upvalue: the user's. An error raised by a hook calls
+ * its handler with hooks off, so an overrun must not reach user code here. */
+static int
+handler_lj(lua_State *L)
+{
+    const struct script *s;
+
+    s = script_of(L);
+    lua_settop(L, 1);
+    if (s->load_over || is_interrupted(s))
+        return 1;
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, 1, 1);
+    return 1;
+}
+
 static int
 xpcall_lj(lua_State *L)
 {
@@ -185,6 +202,9 @@ xpcall_lj(lua_State *L)
 
     n = lua_gettop(L);
     luaL_checktype(L, 2, LUA_TFUNCTION);
+    lua_pushvalue(L, 2);
+    lua_pushcclosure(L, handler_lj, 1);
+    lua_replace(L, 2);
     lua_pushboolean(L, 1);
     lua_pushvalue(L, 1);
     lua_rotate(L, 3, 2);

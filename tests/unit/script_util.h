@@ -23,16 +23,15 @@
     "local st = job:source(\"in\", s.stdin())\n"
 #define JOB_END "\nreturn job\n"
 
-static struct script_conf
+static inline struct script_conf
 conf_of(const char *text)
 {
     return (struct script_conf){
-        .path = "job.lua", .text = text, .text_len = strlen(text), .seed = 1
-    };
+        .path = "job.lua", .text = text, .text_len = strlen(text), .seed = 1};
 }
 
 /* Load; fails the test if it does not load. */
-static struct script *
+static inline struct script *
 load_ok(const struct script_conf *conf)
 {
     struct script *s;
@@ -46,7 +45,7 @@ load_ok(const struct script_conf *conf)
 }
 
 /* Load what must not load: code and "where: message". */
-static void
+static inline void
 load_fails(const struct script_conf *conf, int code, const char *expected)
 {
     char text[ERR_WHERE_MAX + ERR_MSG_MAX + 2];

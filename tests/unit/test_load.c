@@ -12,145 +12,145 @@ struct refusal {
 /* The form of every mistake: place, step, what was found, what is valid. */
 static const struct refusal refusals[] = {
     /* types */
-    { "st:filter('x')", "job.lua:4: filter: first argument: expected a "
-                        "function, got string \"x\"" },
-    { "st:map()", "job.lua:4: map: first argument: expected a function, got "
-                  "nil" },
-    { "st:key_by(1)", "job.lua:4: key_by: first argument: expected a field, a "
-                      "table of fields or a function, got number 1" },
-    { "st:key_by('a'):window('1m')",
-      "job.lua:4: window: first argument: expected a window spec" },
-    { "st:event_time('ts')",
-      "job.lua:4: event_time: expected a table of options, got string" },
-    { "st:union(3)", "job.lua:4: union: argument 1: expected a stream" },
-    { "st:sink('o', s.stdin())", "job.lua:4: sink: s.stdin is no sink; use" },
-    { "st:sink('o', {})", "job.lua:4: sink: second argument of o: expected" },
-    { "st.filter(1)", "job.lua:4: filter: call it with a colon" },
-    { "s.sum(3)", "job.lua:4: sum: argument: expected a field or a function" },
-    { "s.param('x', {})", "job.lua:4: param: default of x: expected" },
+    {"st:filter('x')", "job.lua:4: filter: first argument: expected a "
+                       "function, got string \"x\""},
+    {"st:map()", "job.lua:4: map: first argument: expected a function, got "
+                 "nil"},
+    {"st:key_by(1)", "job.lua:4: key_by: first argument: expected a field, a "
+                     "table of fields or a function, got number 1"},
+    {"st:key_by('a'):window('1m')",
+     "job.lua:4: window: first argument: expected a window spec"},
+    {"st:event_time('ts')",
+     "job.lua:4: event_time: expected a table of options, got string"},
+    {"st:union(3)", "job.lua:4: union: argument 1: expected a stream"},
+    {"st:sink('o', s.stdin())", "job.lua:4: sink: s.stdin is no sink; use"},
+    {"st:sink('o', {})", "job.lua:4: sink: second argument of o: expected"},
+    {"st.filter(1)", "job.lua:4: filter: call it with a colon"},
+    {"s.sum(3)", "job.lua:4: sum: argument: expected a field or a function"},
+    {"s.param('x', {})", "job.lua:4: param: default of x: expected"},
     /* values */
-    { "s.tumbling '1x'", "job.lua:4: tumbling: size: expected a duration" },
-    { "s.tumbling(0)", "job.lua:4: tumbling: size: expected a duration above" },
-    { "s.tumbling '0.5ms'", "job.lua:4: tumbling: size: expected" },
-    { "s.hopping('1s', '2s')",
-      "job.lua:4: hopping: the slide (2000 ms) is larger than the size" },
-    { "s.percentile('v', 0)", "job.lua:4: percentile: q: expected" },
-    { "st:sink('o', s.stdout(), { parallelism = 0 })",
-      "job.lua:4: sink: option \"parallelism\": expected an integer from 1 to "
-      "32768, got number 0" },
-    { "st:event_time { field = 'ts', unit = 'min' }",
-      "job.lua:4: event_time: option \"unit\": unknown value \"min\"" },
-    { "st:event_time { field = 'a', func = print }",
-      "job.lua:4: event_time: give field or func, not both" },
-    { "st:select { 'a..b' }",
-      "job.lua:4: select: entry 1: the path \"a..b\" has an empty member" },
-    { "st:sink('o', s.stdout { format = 'xml' })",
-      "job.lua:4: stdout: option \"format\": unknown value \"xml\"" },
-    { "st:sink('o', s.stdout { format = 'csv' })",
-      "job.lua:4: stdout: missing required option \"fields\"" },
-    { "job:source('k', s.kafka { topic = 'x' })",
-      "job.lua:4: kafka: missing required option \"start\"" },
-    { "job:source('k', s.kafka { topic = 'x', start = 'erliest' })",
-      "job.lua:4: kafka: option \"start\": unknown value \"erliest\"; did you "
-      "mean \"earliest\"?" },
-    { "st:sink('o', s.kafka { topic = 'x', properties = { ['group.id'] = 'g' "
-      "} })",
-      "job.lua:4: kafka: properties: \"group.id\" cannot be set; use" },
+    {"s.tumbling '1x'", "job.lua:4: tumbling: size: expected a duration"},
+    {"s.tumbling(0)", "job.lua:4: tumbling: size: expected a duration above"},
+    {"s.tumbling '0.5ms'", "job.lua:4: tumbling: size: expected"},
+    {"s.hopping('1s', '2s')",
+     "job.lua:4: hopping: the slide (2000 ms) is larger than the size"},
+    {"s.percentile('v', 0)", "job.lua:4: percentile: q: expected"},
+    {"st:sink('o', s.stdout(), { parallelism = 0 })",
+     "job.lua:4: sink: option \"parallelism\": expected an integer from 1 to "
+     "32768, got number 0"},
+    {"st:event_time { field = 'ts', unit = 'min' }",
+     "job.lua:4: event_time: option \"unit\": unknown value \"min\""},
+    {"st:event_time { field = 'a', func = print }",
+     "job.lua:4: event_time: give field or func, not both"},
+    {"st:select { 'a..b' }",
+     "job.lua:4: select: entry 1: the path \"a..b\" has an empty member"},
+    {"st:sink('o', s.stdout { format = 'xml' })",
+     "job.lua:4: stdout: option \"format\": unknown value \"xml\""},
+    {"st:sink('o', s.stdout { format = 'csv' })",
+     "job.lua:4: stdout: missing required option \"fields\""},
+    {"job:source('k', s.kafka { topic = 'x' })",
+     "job.lua:4: kafka: missing required option \"start\""},
+    {"job:source('k', s.kafka { topic = 'x', start = 'erliest' })",
+     "job.lua:4: kafka: option \"start\": unknown value \"erliest\"; did you "
+     "mean \"earliest\"?"},
+    {"st:sink('o', s.kafka { topic = 'x', properties = { ['group.id'] = 'g' "
+     "} })",
+     "job.lua:4: kafka: properties: \"group.id\" cannot be set; use"},
     /* names */
-    { "st:sink('in', s.stdout())",
-      "job.lua:4: sink: the name \"in\" is already used (job.lua:3)" },
-    { "st:sink('a b', s.stdout())", "job.lua:4: sink: first argument: "
-                                    "expected a name" },
-    { "st:key_by { 'a', 'x.a' }",
-      "job.lua:4: key_by: the name \"a\" is used twice" },
-    { "st:key_by('k'):window(s.global()):aggregate { window_end = s.count() }",
-      "job.lua:4: aggregate: the name \"window_end\" is reserved" },
-    { "st:key_by('k'):window(s.global()):aggregate { k = s.count() }",
-      "job.lua:4: aggregate: the name \"k\" is a key field already" },
-    { "st:key_by('window_start'):window(s.tumbling '1s')",
-      "job.lua:4: key_by: the name \"window_start\" is reserved" },
-    { "st:key_by('k'):window(s.global()):aggregate { s.count() }",
-      "job.lua:4: aggregate: entry 1 (aggregator) needs a name" },
-    { "s.aggregator { init = print }",
-      "job.lua:4: aggregator: missing required option \"add\"" },
-    { "s.tumblin '1m'", "job.lua:4: streamlua has no function \"tumblin\"; did "
-                        "you mean \"tumbling\"?" },
-    { "s.gen.zpf(1, 2)", "job.lua:4: gen has no template \"zpf\"; did you mean "
-                         "\"zipf\"?" },
-    { "st:sink('o', s.stdout(), { paralelism = 2 })",
-      "job.lua:4: sink: unknown option \"paralelism\"; did you mean "
-      "\"parallelism\"? allowed: name, parallelism, slot_sharing_group, "
-      "chaining, on_error" },
-    { "st:side_output 'late'",
-      "job.lua:4: side_output: step in has no side output \"late\"" },
+    {"st:sink('in', s.stdout())",
+     "job.lua:4: sink: the name \"in\" is already used (job.lua:3)"},
+    {"st:sink('a b', s.stdout())", "job.lua:4: sink: first argument: "
+                                   "expected a name"},
+    {"st:key_by { 'a', 'x.a' }",
+     "job.lua:4: key_by: the name \"a\" is used twice"},
+    {"st:key_by('k'):window(s.global()):aggregate { window_end = s.count() }",
+     "job.lua:4: aggregate: the name \"window_end\" is reserved"},
+    {"st:key_by('k'):window(s.global()):aggregate { k = s.count() }",
+     "job.lua:4: aggregate: the name \"k\" is a key field already"},
+    {"st:key_by('window_start'):window(s.tumbling '1s')",
+     "job.lua:4: key_by: the name \"window_start\" is reserved"},
+    {"st:key_by('k'):window(s.global()):aggregate { s.count() }",
+     "job.lua:4: aggregate: entry 1 (aggregator) needs a name"},
+    {"s.aggregator { init = print }",
+     "job.lua:4: aggregator: missing required option \"add\""},
+    {"s.tumblin '1m'", "job.lua:4: streamlua has no function \"tumblin\"; did "
+                       "you mean \"tumbling\"?"},
+    {"s.gen.zpf(1, 2)", "job.lua:4: gen has no template \"zpf\"; did you mean "
+                        "\"zipf\"?"},
+    {"st:sink('o', s.stdout(), { paralelism = 2 })",
+     "job.lua:4: sink: unknown option \"paralelism\"; did you mean "
+     "\"parallelism\"? allowed: name, parallelism, slot_sharing_group, "
+     "chaining, on_error"},
+    {"st:side_output 'late'",
+     "job.lua:4: side_output: step in has no side output \"late\""},
     /* order of steps */
-    { "st:window(s.tumbling '1m')",
-      "job.lua:4: window: key_by is missing before window" },
-    { "st:aggregate { n = s.count() }",
-      "job.lua:4: aggregate: key_by is missing before aggregate" },
-    { "st:key_by('k'):filter(print)",
-      "job.lua:4: filter: a keyed stream has no filter; put the step before "
-      "key_by" },
-    { "st:key_by('k'):window(s.global()):sink('o', s.stdout())",
-      "job.lua:4: sink: a windowed stream has no sink; put the step before "
-      "key_by" },
-    { "job:sink('o', s.stdout())", "job.lua:4: sink: a job has no sink" },
-    { "s.job 'u'", "job.lua:4: job: s.job was called already (job.lua:2)" },
-    { "error('boom')", "job.lua:4: boom" },
-    { "error('boom', 0)", "job.lua:4: boom" },
-    { "require 'nope'", "job.lua:4: module 'nope' not found" },
-    { "x =", "job.lua:6: unexpected symbol near 'return'" },
+    {"st:window(s.tumbling '1m')",
+     "job.lua:4: window: key_by is missing before window"},
+    {"st:aggregate { n = s.count() }",
+     "job.lua:4: aggregate: key_by is missing before aggregate"},
+    {"st:key_by('k'):filter(print)",
+     "job.lua:4: filter: a keyed stream has no filter; put the step before "
+     "key_by"},
+    {"st:key_by('k'):window(s.global()):sink('o', s.stdout())",
+     "job.lua:4: sink: a windowed stream has no sink; put the step before "
+     "key_by"},
+    {"job:sink('o', s.stdout())", "job.lua:4: sink: a job has no sink"},
+    {"s.job 'u'", "job.lua:4: job: s.job was called already (job.lua:2)"},
+    {"error('boom')", "job.lua:4: boom"},
+    {"error('boom', 0)", "job.lua:4: boom"},
+    {"require 'nope'", "job.lua:4: module 'nope' not found"},
+    {"x =", "job.lua:6: unexpected symbol near 'return'"},
 };
 
 /* Names of later stages are known, and refused by name. */
 static const struct refusal later[] = {
-    { "st:key_by('k'):window(s.session '10s')",
-      "job.lua:4: session windows are not available in this version" },
-    { "s.cumulating('1m', '1d')", "job.lua:4: cumulating windows are not" },
-    { "s.count_window(3)", "job.lua:4: count windows are not available" },
-    { "s.same()", "job.lua:4: s.same windows are not available" },
-    { "s.read { path = 'x' }", "job.lua:4: s.read is not available in" },
-    { "s.collect 'x'", "job.lua:4: collect is not available in this version" },
-    { "s.top_k('x', 3)", "job.lua:4: top_k is not available in this version" },
-    { "s.value_state()", "job.lua:4: value_state is not available" },
-    { "s.list_state()", "job.lua:4: list_state is not available" },
-    { "s.map_state()", "job.lua:4: map_state is not available" },
-    { "s.lookup {}", "job.lua:4: lookup is not available" },
-    { "st:split(print, { 'a' })", "job.lua:4: split is not available" },
-    { "st:join(st)", "job.lua:4: join is not available in this version" },
-    { "st:connect(st)", "job.lua:4: connect is not available" },
-    { "st:lookup(st)", "job.lua:4: lookup is not available" },
-    { "st:broadcast()", "job.lua:4: broadcast is not available" },
-    { "job:table('t', s.stdin())", "job.lua:4: table is not available" },
-    { "st:key_by('k'):process {}", "job.lua:4: process is not available" },
-    { "st:key_by('k'):reduce(print)", "job.lua:4: reduce is not available" },
-    { "st:key_by('k'):dedup {}", "job.lua:4: dedup is not available" },
-    { "st:key_by('k'):over {}", "job.lua:4: over is not available" },
-    { "st:key_by('k'):aggregate { n = s.count() }",
-      "job.lua:4: aggregate without window is not available" },
-    { "st:key_by('k'):window(s.global()):top_n {}",
-      "job.lua:4: top_n is not available" },
-    { "st:key_by('k'):window(s.global(), { early = '1s' })",
-      "job.lua:4: window: option \"early\" is not available in this version" },
-    { "st:key_by('k', { on_null = 'quarantine' })",
-      "job.lua:4: key_by: on_null = \"quarantine\" is not available in this" },
-    { "s.tumbling('1m', { clock = 'processing' })",
-      "job.lua:4: tumbling: clock = \"processing\" is not available in this" },
-    { "s.tumbling('1m', { time_zone = 'UTC' })",
-      "job.lua:4: tumbling: option \"time_zone\" is not available" },
-    { "st:sink('o', s.kafka { topic = 'x', delivery = 'exactly_once' })",
-      "job.lua:4: kafka: delivery = \"exactly_once\" is not available in this "
-      "version" },
-    { "st:sink('o', s.kafka { topic = print })",
-      "job.lua:4: kafka: a topic function is not available" },
-    { "job:source('k', s.kafka { topic = '^x', start = 'latest' })",
-      "job.lua:4: kafka: a topic pattern is not available" },
-    { "st:sink('o', s.stdout { format = 'avro' })",
-      "job.lua:4: stdout: format = \"avro\" is not available" },
-    { "s.count('v', { where = print })",
-      "job.lua:4: count: option \"where\" is not available" },
-    { "require 'streamlua.test'",
-      "job.lua:4: streamlua.test is not available in this version" },
+    {"st:key_by('k'):window(s.session '10s')",
+     "job.lua:4: session windows are not available in this version"},
+    {"s.cumulating('1m', '1d')", "job.lua:4: cumulating windows are not"},
+    {"s.count_window(3)", "job.lua:4: count windows are not available"},
+    {"s.same()", "job.lua:4: s.same windows are not available"},
+    {"s.read { path = 'x' }", "job.lua:4: s.read is not available in"},
+    {"s.collect 'x'", "job.lua:4: collect is not available in this version"},
+    {"s.top_k('x', 3)", "job.lua:4: top_k is not available in this version"},
+    {"s.value_state()", "job.lua:4: value_state is not available"},
+    {"s.list_state()", "job.lua:4: list_state is not available"},
+    {"s.map_state()", "job.lua:4: map_state is not available"},
+    {"s.lookup {}", "job.lua:4: lookup is not available"},
+    {"st:split(print, { 'a' })", "job.lua:4: split is not available"},
+    {"st:join(st)", "job.lua:4: join is not available in this version"},
+    {"st:connect(st)", "job.lua:4: connect is not available"},
+    {"st:lookup(st)", "job.lua:4: lookup is not available"},
+    {"st:broadcast()", "job.lua:4: broadcast is not available"},
+    {"job:table('t', s.stdin())", "job.lua:4: table is not available"},
+    {"st:key_by('k'):process {}", "job.lua:4: process is not available"},
+    {"st:key_by('k'):reduce(print)", "job.lua:4: reduce is not available"},
+    {"st:key_by('k'):dedup {}", "job.lua:4: dedup is not available"},
+    {"st:key_by('k'):over {}", "job.lua:4: over is not available"},
+    {"st:key_by('k'):aggregate { n = s.count() }",
+     "job.lua:4: aggregate without window is not available"},
+    {"st:key_by('k'):window(s.global()):top_n {}",
+     "job.lua:4: top_n is not available"},
+    {"st:key_by('k'):window(s.global(), { early = '1s' })",
+     "job.lua:4: window: option \"early\" is not available in this version"},
+    {"st:key_by('k', { on_null = 'quarantine' })",
+     "job.lua:4: key_by: on_null = \"quarantine\" is not available in this"},
+    {"s.tumbling('1m', { clock = 'processing' })",
+     "job.lua:4: tumbling: clock = \"processing\" is not available in this"},
+    {"s.tumbling('1m', { time_zone = 'UTC' })",
+     "job.lua:4: tumbling: option \"time_zone\" is not available"},
+    {"st:sink('o', s.kafka { topic = 'x', delivery = 'exactly_once' })",
+     "job.lua:4: kafka: delivery = \"exactly_once\" is not available in this "
+     "version"},
+    {"st:sink('o', s.kafka { topic = print })",
+     "job.lua:4: kafka: a topic function is not available"},
+    {"job:source('k', s.kafka { topic = '^x', start = 'latest' })",
+     "job.lua:4: kafka: a topic pattern is not available"},
+    {"st:sink('o', s.stdout { format = 'avro' })",
+     "job.lua:4: stdout: format = \"avro\" is not available"},
+    {"s.count('v', { where = print })",
+     "job.lua:4: count: option \"where\" is not available"},
+    {"require 'streamlua.test'",
+     "job.lua:4: streamlua.test is not available in this version"},
 };
 
 static void
@@ -261,8 +261,8 @@ options_are_normalised(void **state)
     assert_int_equal(opt_int(conn, "discovery_ms", 0), 60000);
     assert_int_equal(
         opt_int(opt_get(opt_get(conn, "start"), "offsets"), "0", 0), 42);
-    assert_true(opt_is(opt_get(opt_get(conn, "start"), "offsets"), "1",
-                       "earliest"));
+    assert_true(
+        opt_is(opt_get(opt_get(conn, "start"), "offsets"), "1", "earliest"));
     assert_true(opt_is(opt_get(conn, "properties"), "fetch.min.bytes", "5"));
     assert_true(opt_is(opt_get(conn, "properties"), "x", "true"));
 
@@ -306,10 +306,10 @@ union_rebalance_and_fan_out_become_inputs(void **state)
     struct script *s;
 
     (void)state;
-    conf = conf_of(JOB_HEAD
-                   "local b = job:source('b', s.stdin())\n"
-                   "st:union(b):rebalance():sink('o', s.stdout())\n"
-                   "b:sink('p', s.blackhole()):sink('q', s.blackhole())" JOB_END);
+    conf = conf_of(
+        JOB_HEAD "local b = job:source('b', s.stdin())\n"
+                 "st:union(b):rebalance():sink('o', s.stdout())\n"
+                 "b:sink('p', s.blackhole()):sink('q', s.blackhole())" JOB_END);
     s = load_ok(&conf);
     steps = opt_get(script_job(s), "steps");
 
@@ -340,12 +340,12 @@ parameters_convert_to_the_type_of_their_default(void **state)
     static const struct {
         const char *call, *value, *test;
     } cases[] = {
-        { "'p', 1", "42", "v == 42 and math.type(v) == 'integer'" },
-        { "'p', 1.5", "2", "v == 2.0 and math.type(v) == 'float'" },
-        { "'p', true", "false", "v == false" },
-        { "'p', false", "true", "v == true" },
-        { "'p', 'x'", "7", "v == '7'" },
-        { "'p'", "7", "v == '7'" },
+        {"'p', 1", "42", "v == 42 and math.type(v) == 'integer'"},
+        {"'p', 1.5", "2", "v == 2.0 and math.type(v) == 'float'"},
+        {"'p', true", "false", "v == false"},
+        {"'p', false", "true", "v == true"},
+        {"'p', 'x'", "7", "v == '7'"},
+        {"'p'", "7", "v == '7'"},
     };
     struct script_conf conf;
     struct script *s;
@@ -453,10 +453,9 @@ a_plan_that_differs_names_the_first_step(void **state)
 
     assert_int_equal(script_check_same(a, b, &e), ERR_JOBFILE);
     assert_string_equal(e.where, "job.lua");
-    assert_string_equal(e.msg,
-                        "the plan differs between two loads (step "
-                        "\"filter-2\"); do not use time, randomness or "
-                        "changing files at the top level");
+    assert_string_equal(e.msg, "the plan differs between two loads (step "
+                               "\"filter-2\"); do not use time, randomness or "
+                               "changing files at the top level");
     script_free(&b);
 
     conf = conf_of(JOB_HEAD JOB_END);
@@ -551,7 +550,7 @@ loading_is_bounded_in_memory(void **state)
                    "s.job('t', { lua = { memory = '4MiB' } })\n"
                    "local t = {}\n"
                    "for i = 1, 1e7 do t[i] = i end\n");
-    load_fails(&conf, ERR_JOBFILE, "job.lua:4: not enough memory");
+    load_fails(&conf, ERR_JOBFILE, "job.lua: not enough memory");
 }
 
 static void
@@ -591,11 +590,11 @@ types_for_editors_match_what_the_engine_accepts(void **state)
     if (script_read_file(path, &text, &len, &e) != 0)
         fail_msg("%s: %s", e.where, e.msg);
     arena_init(&a);
-    conf = (struct script_conf){ .path = path,
-                                 .text = text,
-                                 .text_len = len,
-                                 .unsafe = true,
-                                 .params = map_of(&a, "types", types) };
+    conf = (struct script_conf){.path = path,
+                                .text = text,
+                                .text_len = len,
+                                .unsafe = true,
+                                .params = map_of(&a, "types", types)};
     s = load_ok(&conf);
     script_free(&s);
     free(text);

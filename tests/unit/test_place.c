@@ -44,71 +44,69 @@ chain_gives_each_step_its_own_line(void **state)
                            "  :aggregate { n = s.count(),\n"
                            "               m = s.sum \"v\" }\n"
                            "  :sink(\"out\", s.stdout())" JOB_END,
-                  (const struct step_place[]){ { "in", "job.lua:3" },
-                                               { "event_time-1", "job.lua:4" },
-                                               { "map-1", "job.lua:5" },
-                                               { "filter-1", "job.lua:8" },
-                                               { "aggregate-1", "job.lua:11" },
-                                               { "out", "job.lua:13" },
-                                               { NULL, NULL } });
+                  (const struct step_place[]){{"in", "job.lua:3"},
+                                              {"event_time-1", "job.lua:4"},
+                                              {"map-1", "job.lua:5"},
+                                              {"filter-1", "job.lua:8"},
+                                              {"aggregate-1", "job.lua:11"},
+                                              {"out", "job.lua:13"},
+                                              {NULL, NULL}});
 }
 
 static void
 comments_strings_and_long_strings_do_not_count(void **state)
 {
     (void)state;
-    expect_places(
-        JOB_HEAD "st -- :map(\n"
-                 "  --[[ :map(\n"
-                 "  :map( ]]\n"
-                 "  :map(function(e) e.s = \":map(\" .. [==[\n"
-                 "    :map( ]] ]==]; return e end)\n"
-                 "  :map -- here\n"
-                 "  (function(e) return e end)" JOB_END,
-        (const struct step_place[]){
-            { "map-1", "job.lua:7" }, { "map-2", "job.lua:9" }, { NULL, NULL } });
+    expect_places(JOB_HEAD "st -- :map(\n"
+                           "  --[[ :map(\n"
+                           "  :map( ]]\n"
+                           "  :map(function(e) e.s = \":map(\" .. [==[\n"
+                           "    :map( ]] ]==]; return e end)\n"
+                           "  :map -- here\n"
+                           "  (function(e) return e end)" JOB_END,
+                  (const struct step_place[]){{"map-1", "job.lua:7"},
+                                              {"map-2", "job.lua:9"},
+                                              {NULL, NULL}});
 }
 
 static void
 chains_within_chains_and_on_one_line_keep_apart(void **state)
 {
     (void)state;
-    expect_places(
-        JOB_HEAD "local id = function(e) return e end\n"
-                 "local a, b = st:map(id)\n"
-                 "  :filter(id), st:map(id)\n"
-                 "  :filter(id)\n"
-                 "a:union(b\n"
-                 "    :map(id)\n"
-                 "    :map(id))\n"
-                 "  :map(id)" JOB_END,
-        (const struct step_place[]){ { "map-1", "job.lua:5" },
-                                     { "filter-1", "job.lua:6" },
-                                     { "map-2", "job.lua:6" },
-                                     { "filter-2", "job.lua:7" },
-                                     { "map-3", "job.lua:9" },
-                                     { "map-4", "job.lua:10" },
-                                     { "map-5", "job.lua:11" },
-                                     { NULL, NULL } });
+    expect_places(JOB_HEAD "local id = function(e) return e end\n"
+                           "local a, b = st:map(id)\n"
+                           "  :filter(id), st:map(id)\n"
+                           "  :filter(id)\n"
+                           "a:union(b\n"
+                           "    :map(id)\n"
+                           "    :map(id))\n"
+                           "  :map(id)" JOB_END,
+                  (const struct step_place[]){{"map-1", "job.lua:5"},
+                                              {"filter-1", "job.lua:6"},
+                                              {"map-2", "job.lua:6"},
+                                              {"filter-2", "job.lua:7"},
+                                              {"map-3", "job.lua:9"},
+                                              {"map-4", "job.lua:10"},
+                                              {"map-5", "job.lua:11"},
+                                              {NULL, NULL}});
 }
 
 static void
 steps_made_in_loops_and_helpers_have_the_line_of_their_code(void **state)
 {
     (void)state;
-    expect_places(
-        JOB_HEAD "local function twice(x)\n"
-                 "  return x\n"
-                 "    :map(function(e) return e end)\n"
-                 "end\n"
-                 "for i = 1, 2 do\n"
-                 "  st = twice(st):filter(function(e) return i end)\n"
-                 "end" JOB_END,
-        (const struct step_place[]){ { "map-1", "job.lua:6" },
-                                     { "filter-1", "job.lua:9" },
-                                     { "map-2", "job.lua:6" },
-                                     { "filter-2", "job.lua:9" },
-                                     { NULL, NULL } });
+    expect_places(JOB_HEAD "local function twice(x)\n"
+                           "  return x\n"
+                           "    :map(function(e) return e end)\n"
+                           "end\n"
+                           "for i = 1, 2 do\n"
+                           "  st = twice(st):filter(function(e) return i end)\n"
+                           "end" JOB_END,
+                  (const struct step_place[]){{"map-1", "job.lua:6"},
+                                              {"filter-1", "job.lua:9"},
+                                              {"map-2", "job.lua:6"},
+                                              {"filter-2", "job.lua:9"},
+                                              {NULL, NULL}});
 }
 
 static void
@@ -132,10 +130,10 @@ windows_keys_and_aggregators_have_places_of_their_own(void **state)
     assert_string_equal(opt_str(opt_get(step, "window"), "place", ""),
                         "job.lua:6");
     assert_string_equal(opt_str(step, "place", ""), "job.lua:7");
-    assert_string_equal(
-        opt_str(opt_at(opt_get(step, "aggs"), 0), "place", ""), "job.lua:8");
-    assert_string_equal(
-        opt_str(opt_at(opt_get(step, "aggs"), 1), "place", ""), "job.lua:4");
+    assert_string_equal(opt_str(opt_at(opt_get(step, "aggs"), 0), "place", ""),
+                        "job.lua:8");
+    assert_string_equal(opt_str(opt_at(opt_get(step, "aggs"), 1), "place", ""),
+                        "job.lua:4");
     script_free(&s);
 }
 

@@ -1,0 +1,681 @@
+---@meta
+-- Types of the job API for lua-language-server: completion and checks in an
+-- editor. Never loaded by the engine. tests/lua/types_test.lua holds this
+-- file in step with lua/streamlua/schema.lua and the functions there are.
+-- [2], [3], [4]: known, but refused by name in this version.
+
+---Milliseconds, or text of parts: "500ms", "30s", "5m", "2h", "1d", "1h30m".
+---@alias streamlua.duration integer|string
+---Bytes, or text: "64KiB", "32MiB", "1GiB", "10KB", "10MB", "1GB".
+---@alias streamlua.size integer|string
+---Path of a field: "a.b" is member b of a, "items.1" the first element.
+---@alias streamlua.field string
+---@alias streamlua.constant string|number|boolean|table
+---A field, or a function of the record.
+---@alias streamlua.what streamlua.field|fun(e: streamlua.Record): any
+---Positional entries first (a field, or a pair { "name", what }), then
+---name = what in byte order of the names.
+---@alias streamlua.columns table<integer|string, streamlua.what|{ [1]: string, [2]: streamlua.what }>
+---@alias streamlua.aggregates table<integer|string, streamlua.Aggregator|{ [1]: string, [2]: streamlua.Aggregator }>
+---Message key: a field, an ordered table of fields, a function, false = none.
+---@alias streamlua.key streamlua.field|streamlua.columns|(fun(e: streamlua.Record): any)|false
+---@alias streamlua.position { timestamp: integer }|{ offsets: table<integer, integer|"earliest"|"latest"> }
+
+-- Options ---------------------------------------------------------------
+
+---@class streamlua.job
+---@field parallelism? integer # default of keyed steps and sources; `--slots` or the CPU cores
+---@field max_parallelism? integer # number of key groups, fixed once state exists
+---@field slots? integer # worker threads; the larger of CPU cores and slots needed
+---@field checkpoint? streamlua.checkpoint|boolean # `false` turns checkpoints off
+---@field mini_batch? streamlua.mini_batch # bounds of the local phase
+---@field agg_phase_strategy? "AUTO"|"ONE_PHASE"|"TWO_PHASE" # local and global phase, or one; AUTO where all aggregates merge
+---@field state? streamlua.state
+---@field memory? any # [2] not in this version
+---@field buffer_timeout? streamlua.duration # how long a record may wait in an exchange; "100ms"
+---@field on_error? "fail"|"skip" # what a record costs that fails; fail
+---@field quarantine? any # [2] not in this version
+---@field restart? streamlua.restart
+---@field bootstrap_servers? string # default of every `s.kafka`
+---@field properties? table<string, string|number|boolean> # librdkafka properties, default of every `s.kafka`
+---@field lua? streamlua.lua # guard rails of user functions
+
+---@class streamlua.checkpoint
+---@field interval? streamlua.duration # "10s"
+---@field timeout? streamlua.duration # "10m"
+---@field min_pause? streamlua.duration # 0
+---@field tolerable_failures? integer # 0
+---@field retained? integer # 1
+
+---@class streamlua.mini_batch
+---@field allow_latency? streamlua.duration # "1s"
+---@field size? integer # records, 50000
+---@field bytes? streamlua.size # "32MiB"
+
+---@class streamlua.state
+---@field backend? "lmdb"|"memory" # lmdb
+---@field ttl? any # [2] not in this version
+
+---@class streamlua.restart
+---@field initial_backoff? streamlua.duration # "1s"
+---@field max_backoff? streamlua.duration # "1m"
+---@field attempts? integer # -1 is without end
+
+---@class streamlua.lua
+---@field memory? streamlua.size # cap of one Lua state, "256MiB"
+---@field call_timeout? streamlua.duration # "1s"
+---@field load_timeout? streamlua.duration # "5s"
+
+---@class streamlua.step
+---@field name? string # the identity of state; kind-n without
+---@field parallelism? integer # subtasks
+---@field slot_sharing_group? string # inherited; sources "default"
+---@field chaining? "always"|"head"|"never" # "head" begins a chain, "never" stands alone
+---@field on_error? "fail"|"skip" # the job's, if not given
+
+---@class streamlua.event_time : streamlua.step
+---@field field? streamlua.field # path of the timestamp; without field and func the message's own
+---@field func? fun(e: streamlua.Record): integer
+---@field unit? "ms"|"s"|"us"|"ns"|"rfc3339" # of `field`; ms
+---@field out_of_orderness? streamlua.duration # how far behind a record may come; 0s
+---@field idle? streamlua.duration|false # when a partition no longer holds the watermark; "30s", false is never
+---@field all_idle? streamlua.duration|"hold" # when all are idle: hold, or go on with the wall clock after this
+---@field max_future? streamlua.duration # a timestamp further ahead of the wall clock is an error
+
+---@class streamlua.key_by
+---@field on_null? "fail"|"skip" # a key part that is nil, null or NaN; fail
+
+---@class streamlua.window
+---@field lateness? streamlua.duration # late records within it give the window's row again; 0s
+---@field late_output? string # name of the side output of late records
+---@field name? string # name of the aggregate step
+---@field window_fields? any # [2] not in this version
+---@field early? any # [4] not in this version
+---@field trigger? any # [4] not in this version
+
+---@class streamlua.tumbling
+---@field offset? streamlua.duration # moves the borders, may be negative
+---@field clock? "event"
+---@field time_zone? any # [4] not in this version
+
+---@class streamlua.hopping
+---@field offset? streamlua.duration # moves the borders, may be negative
+---@field clock? "event"
+---@field time_zone? any # [4] not in this version
+
+---@class streamlua.agg
+---@field where? any # [2] not in this version
+
+---@class streamlua.sum : streamlua.agg
+---@field overflow? "error"|"float"|"string" # of an integer sum beyond 64 bits; error
+---@field as? "float" # always a double
+
+---@class streamlua.percentile : streamlua.agg
+---@field error? number # relative, 0.01
+
+---@class streamlua.aggregator
+---@field init fun(): any
+---@field add fun(acc: any, ...): any
+---@field merge? fun(a: any, b: any): any # allows the local phase
+---@field result fun(acc: any): any
+---@field retract? fun(acc: any, ...): any
+---@field args? string[] # fields that `add` gets; without, the record
+---@field samples? table[] # records to test the laws on
+---@field migrate? any # [3] not in this version
+
+---@class streamlua.source_format
+---@field format? "json"|"text"|"raw"|"csv" # json
+---@field on_error? "fail"|"skip"
+---@field validate? boolean # check all of the JSON text
+---@field bigint? "error"|"string"|"float" # integers beyond 64 bits; error
+---@field fields? string[] # of csv: "name" or "name:int|float|string|bool"
+---@field header? boolean # of csv: the first line names the fields
+---@field delimiter? string # of csv
+
+---@class streamlua.sink_format
+---@field format? "json"|"text"|"raw"|"csv" # json
+---@field on_error? "fail"|"skip"
+---@field fields? string[] # of csv
+---@field header? boolean # of csv: write one
+---@field delimiter? string # of csv
+---@field nan? "error"|"null"|"string" # how NaN and infinities are written; error
+---@field invalid_utf8? "error"|"replace" # error
+
+---@class streamlua.kafka_source : streamlua.source_format
+---@field topic string|string[]
+---@field start "earliest"|"latest"|"committed"|"committed-or-earliest"|"committed-or-latest"|streamlua.position # where to read without restored state
+---@field stop? "latest"|streamlua.position # makes the source bounded
+---@field bootstrap_servers? string
+---@field group? string # for lag tools only; the job's name
+---@field isolation? "read_committed"|"read_uncommitted" # read_committed
+---@field key_format? "text"|"json" # text
+---@field tombstones? "pass"|"drop" # pass
+---@field discovery? streamlua.duration # of new partitions; "5m"
+---@field properties? table<string, string|number|boolean> # names of librdkafka
+
+---@class streamlua.kafka_sink : streamlua.sink_format
+---@field topic string
+---@field key? streamlua.key # the record's message key, if not given
+---@field partition? fun(e: streamlua.Record, n: integer): integer # 0 to n-1; murmur2 of the key as in Java, if not given
+---@field headers? table<string, string|fun(e: streamlua.Record): string?> # added to the record's
+---@field delivery? "none"|"at_least_once" # at_least_once
+---@field transactional_id_prefix? any # [2] not in this version
+---@field create? any # [2] not in this version
+---@field bootstrap_servers? string
+---@field properties? table<string, string|number|boolean> # names of librdkafka
+
+---@class streamlua.file_source : streamlua.source_format
+---@field path string # file, directory or glob
+---@field compression? any # [4] not in this version
+
+---@class streamlua.file_sink : streamlua.sink_format
+---@field path string # directory
+---@field roll? streamlua.roll
+---@field key? streamlua.key
+---@field envelope? boolean # write key and timestamp around the value
+
+---@class streamlua.roll
+---@field size? streamlua.size # "128MiB"
+---@field interval? streamlua.duration # "1m"
+
+---@class streamlua.stdin_source : streamlua.source_format
+
+---@class streamlua.stdout_sink : streamlua.sink_format
+---@field key? streamlua.key
+---@field envelope? boolean # write key and timestamp around the value
+
+---@class streamlua.blackhole_sink : streamlua.sink_format
+
+---@class streamlua.generator_source
+---@field count? integer # records; unbounded, if not given
+---@field rate? number # records per second; 0 is as fast as possible
+---@field partitions? integer # 1
+---@field seed? integer # 1
+---@field fields table<string, streamlua.Template|streamlua.constant|fun(i: integer): any>
+---@field on_error? "fail"|"skip"
+
+---@class streamlua.lua_source
+---@field open? fun(partition?: integer)
+---@field read fun(position: any, max: integer, partition?: integer): table[]?, any # records and the position behind them; {} none now, nil the end
+---@field close? fun()
+---@field partitions? integer # 1
+---@field poll? streamlua.duration # how soon to ask again after {}; "10ms"
+---@field on_error? "fail"|"skip"
+
+---@class streamlua.lua_sink
+---@field open? fun()
+---@field write fun(batch: streamlua.Record[]) # records are valid during the call
+---@field flush? fun() # called before each barrier
+---@field close? fun()
+---@field commit? any # [3] not in this version
+---@field last_round? any # [3] not in this version
+---@field on_error? "fail"|"skip"
+
+---@class streamlua.sequence
+---@field from? number # 0
+---@field step? number # 1
+
+---@class streamlua.time
+---@field start? integer # ms, 0
+---@field step? streamlua.duration # "1ms"
+
+-- Objects ---------------------------------------------------------------
+
+---A record has only fields; what belongs to the message is asked of the
+---module: s.key(e), s.timestamp(e), s.headers(e), s.origin(e).
+---@class streamlua.Record
+---@field [string] any
+
+---@class streamlua.Null
+---@class streamlua.Connector
+---@class streamlua.Aggregator
+---@class streamlua.Window
+---@class streamlua.Template
+
+---@class streamlua.Job
+local Job = {}
+---Read records.
+---@param name string
+---@param spec streamlua.Connector
+---@param options? streamlua.step
+---@return streamlua.Stream
+function Job:source(name, spec, options) end
+---[4] not in this version
+---@deprecated
+function Job:table(...) end
+
+---@class streamlua.Stream
+local Stream = {}
+---Take event time and watermarks from a field, a function or the message.
+---@param options? streamlua.event_time
+---@return streamlua.Stream
+function Stream:event_time(options) end
+---Keep the records for which f gives true. The record is read-only.
+---@param f fun(e: streamlua.Record): any
+---@param options? streamlua.step
+---@return streamlua.Stream
+function Stream:filter(f, options) end
+---One record in, one out; nil is an error.
+---@param f fun(e: streamlua.Record): streamlua.Record|table
+---@param options? streamlua.step
+---@return streamlua.Stream
+function Stream:map(f, options) end
+---One record in, as many out as emit is called.
+---@param f fun(e: streamlua.Record, emit: fun(r: streamlua.Record|table))
+---@param options? streamlua.step
+---@return streamlua.Stream
+function Stream:flat_map(f, options) end
+---Project, rename and compute fields.
+---@param columns streamlua.columns
+---@param options? streamlua.step
+---@return streamlua.Stream
+function Stream:select(columns, options) end
+---Spread records over all subtasks of the next step; loses their order.
+---@return streamlua.Stream
+function Stream:rebalance() end
+---All records of these streams.
+---@param ... streamlua.Stream
+---@return streamlua.Stream
+function Stream:union(...) end
+---Bring records of one key to one subtask. {} is one key for all.
+---@param what streamlua.field|streamlua.columns|fun(e: streamlua.Record): any
+---@param options? streamlua.key_by
+---@return streamlua.Keyed
+function Stream:key_by(what, options) end
+---Records that the step gave out under this name (late records).
+---@param name string
+---@return streamlua.Stream
+function Stream:side_output(name) end
+---Write records. Gives the same stream again.
+---@param name string
+---@param spec streamlua.Connector
+---@param options? streamlua.step
+---@return streamlua.Stream
+function Stream:sink(name, spec, options) end
+---[2] not in this version
+---@deprecated
+function Stream:split(...) end
+---[2] not in this version
+---@deprecated
+function Stream:connect(...) end
+---[4] not in this version
+---@deprecated
+function Stream:join(...) end
+---[4] not in this version
+---@deprecated
+function Stream:lookup(...) end
+---[4] not in this version
+---@deprecated
+function Stream:broadcast(...) end
+---[4] not in this version
+---@deprecated
+function Stream:match(...) end
+
+---@class streamlua.Keyed
+local Keyed = {}
+---Group the records of a key by time.
+---@param spec streamlua.Window
+---@param options? streamlua.window
+---@return streamlua.Windowed
+function Keyed:window(spec, options) end
+---[2] not in this version
+---@deprecated
+function Keyed:aggregate(...) end
+---[2] not in this version
+---@deprecated
+function Keyed:reduce(...) end
+---[2] not in this version
+---@deprecated
+function Keyed:process(...) end
+---[2] not in this version
+---@deprecated
+function Keyed:dedup(...) end
+---[2] not in this version
+---@deprecated
+function Keyed:top_n(...) end
+---[4] not in this version
+---@deprecated
+function Keyed:over(...) end
+---[2] not in this version
+---@deprecated
+function Keyed:connect(...) end
+---[4] not in this version
+---@deprecated
+function Keyed:join(...) end
+
+---@class streamlua.Windowed
+local Windowed = {}
+---One row per key and window: key fields, window_start, window_end, results.
+---@param aggregates streamlua.aggregates
+---@param options? streamlua.step
+---@return streamlua.Stream
+function Windowed:aggregate(aggregates, options) end
+---[2] not in this version
+---@deprecated
+function Windowed:reduce(...) end
+---[2] not in this version
+---@deprecated
+function Windowed:process(...) end
+---[2] not in this version
+---@deprecated
+function Windowed:top_n(...) end
+
+-- The module --------------------------------------------------------------
+
+---@class streamlua
+---@field args string[] # what stands behind -- on the command line
+---@field null streamlua.Null # JSON null; true in Lua
+local s = {}
+
+---Begin the job; exactly once in a file, which ends with `return job`.
+---@param name string
+---@param options? streamlua.job
+---@return streamlua.Job
+function s.job(name, options) end
+---Value of `--set name=value` or STREAMLUA_PARAM_NAME, in the type of the
+---default; without default it is required, and text.
+---@generic T : string|number|boolean
+---@param name string
+---@param default? T
+---@return T
+function s.param(name, default) end
+---Write a line to the log.
+---@param level "debug"|"info"|"warn"|"error"
+---@param text any
+function s.log(level, text) end
+
+---@param options streamlua.kafka_source|streamlua.kafka_sink
+---@return streamlua.Connector
+function s.kafka(options) end
+---@param options streamlua.file_source|streamlua.file_sink
+---@return streamlua.Connector
+function s.file(options) end
+---@param options? streamlua.stdin_source
+---@return streamlua.Connector
+function s.stdin(options) end
+---@param options? streamlua.stdout_sink
+---@return streamlua.Connector
+function s.stdout(options) end
+---Encode, count and drop.
+---@param options? streamlua.blackhole_sink
+---@return streamlua.Connector
+function s.blackhole(options) end
+---@param options streamlua.generator_source
+---@return streamlua.Connector
+function s.generator(options) end
+---A source in Lua.
+---@param options streamlua.lua_source
+---@return streamlua.Connector
+function s.source(options) end
+---A sink in Lua.
+---@param options streamlua.lua_sink
+---@return streamlua.Connector
+function s.sink(options) end
+
+---Windows [start, end) of one size.
+---@param size streamlua.duration
+---@param options? streamlua.tumbling
+---@return streamlua.Window
+function s.tumbling(size, options) end
+---Windows of one size that begin every slide.
+---@param size streamlua.duration
+---@param slide streamlua.duration
+---@param options? streamlua.hopping
+---@return streamlua.Window
+function s.hopping(size, slide, options) end
+---One window; fires at the end of input.
+---@return streamlua.Window
+function s.global() end
+
+---Records, or records where x is not null.
+---@param x? streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.count(x, options) end
+---Exact; int if all values are, else double.
+---@param x streamlua.what
+---@param options? streamlua.sum
+---@return streamlua.Aggregator
+function s.sum(x, options) end
+---Exact sum divided by the count.
+---@param x streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.avg(x, options) end
+---Numbers or strings, not mixed.
+---@param x streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.min(x, options) end
+---Numbers or strings, not mixed.
+---@param x streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.max(x, options) end
+---By event time, then origin.
+---@param x streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.first(x, options) end
+---By event time, then origin.
+---@param x streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.last(x, options) end
+---Variance of the population.
+---@param x streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.var_pop(x, options) end
+---Variance of the sample.
+---@param x streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.var_samp(x, options) end
+---Standard deviation of the population.
+---@param x streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.stddev_pop(x, options) end
+---Standard deviation of the sample.
+---@param x streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.stddev_samp(x, options) end
+---Number of different values, approximate beyond 256.
+---@param x streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.distinct(x, options) end
+---Number of different values, exact.
+---@param x streamlua.what
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.count_distinct(x, options) end
+---Value of field `what` where x is least; a map for a list of fields.
+---@param x streamlua.what
+---@param what streamlua.field|streamlua.field[]
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.min_by(x, what, options) end
+---Value of field `what` where x is greatest; a map for a list of fields.
+---@param x streamlua.what
+---@param what streamlua.field|streamlua.field[]
+---@param options? streamlua.agg
+---@return streamlua.Aggregator
+function s.max_by(x, what, options) end
+---Nearest rank, q in (0, 1]; within `error` beyond 64 values.
+---@param x streamlua.what
+---@param q number|number[]
+---@param options? streamlua.percentile
+---@return streamlua.Aggregator
+function s.percentile(x, q, options) end
+---An aggregator of your own.
+---@param options streamlua.aggregator
+---@return streamlua.Aggregator
+function s.aggregator(options) end
+
+s.gen = {}
+---from + i * step
+---@param options? streamlua.sequence
+---@return streamlua.Template
+function s.gen.sequence(options) end
+---start + i * step, in ms
+---@param options? streamlua.time
+---@return streamlua.Template
+function s.gen.time(options) end
+---The values in turn.
+---@param values streamlua.constant[]
+---@return streamlua.Template
+function s.gen.cycle(values) end
+---One of the values at random.
+---@param values streamlua.constant[]
+---@return streamlua.Template
+function s.gen.choice(values) end
+---@param a integer
+---@param b integer
+---@return streamlua.Template
+function s.gen.int(a, b) end
+---@param a number
+---@param b number
+---@return streamlua.Template
+function s.gen.float(a, b) end
+---1 to n, k as often as k^-exponent says.
+---@param n integer
+---@param exponent number
+---@return streamlua.Template
+function s.gen.zipf(n, exponent) end
+---Hexadecimal digits.
+---@param len integer
+---@return streamlua.Template
+function s.gen.hex(len) end
+
+---True if the field is present, null included.
+---@param e streamlua.Record
+---@param field streamlua.field
+---@return boolean
+function s.has(e, field) end
+---Record or view as a plain table, nulls as s.null.
+---@param v any
+---@return any
+function s.table(v) end
+---An owned record that may outlive the call.
+---@param e streamlua.Record
+---@return streamlua.Record
+function s.copy(e) end
+---New record with this order of fields; nil values are left out.
+---@param fields { [1]: string, [2]: any }[]
+---@return streamlua.Record
+function s.row(fields) end
+---Message key.
+---@param e streamlua.Record
+---@return any
+function s.key(e) end
+---Event time in ms.
+---@param e streamlua.Record
+---@return integer
+function s.timestamp(e) end
+---List of { name, value } pairs.
+---@param e streamlua.Record
+---@return { [1]: string, [2]: string? }[]
+function s.headers(e) end
+---@param e streamlua.Record
+---@return string topic
+---@return integer partition
+---@return integer offset
+function s.origin(e) end
+---@param e streamlua.Record
+---@param key any
+function s.set_key(e, key) end
+---@param e streamlua.Record
+---@param ms integer
+function s.set_timestamp(e, ms) end
+---@param e streamlua.Record
+---@param name string
+---@param value string? # nil removes
+function s.set_header(e, name, value) end
+---True if the payload is absent (a null value in Kafka).
+---@param e streamlua.Record
+---@return boolean
+function s.is_tombstone(e) end
+---Make a tombstone; the fields serve the sink's key.
+---@param fields? table
+---@return streamlua.Record
+function s.tombstone(fields) end
+---Force a table to be a list.
+---@param t table
+---@return table
+function s.list(t) end
+---Force a table to be a map.
+---@param t table
+---@return table
+function s.map(t) end
+---@param format "json"
+---@param v any
+---@return string
+function s.encode(format, v) end
+---@param format "json"
+---@param text string
+---@return any
+function s.decode(format, text) end
+---RFC 3339 to ms.
+---@param text string
+---@return integer
+function s.parse_time(text) end
+---Ms to RFC 3339, UTC.
+---@param ms integer
+---@return string
+function s.format_time(ms) end
+---Equal for equal keys, in every run.
+---@param v any
+---@return integer
+function s.hash(v) end
+---An error of a Lua sink after which the write may be tried again.
+---@param message string
+---@return any
+function s.retriable(message) end
+
+---[2] not in this version
+---@deprecated
+function s.aggregating_state(...) end
+---[2] not in this version
+---@deprecated
+function s.collect(...) end
+---[2] not in this version
+---@deprecated
+function s.count_window(...) end
+---[4] not in this version
+---@deprecated
+function s.cumulating(...) end
+---[2] not in this version
+---@deprecated
+function s.list_state(...) end
+---[4] not in this version
+---@deprecated
+function s.lookup(...) end
+---[2] not in this version
+---@deprecated
+function s.map_state(...) end
+---[4] not in this version
+---@deprecated
+function s.on_count(...) end
+---[2] not in this version
+---@deprecated
+function s.read(...) end
+---[2] not in this version
+---@deprecated
+function s.reducing_state(...) end
+---[2] not in this version
+---@deprecated
+function s.same(...) end
+---[4] not in this version
+---@deprecated
+function s.session(...) end
+---[4] not in this version
+---@deprecated
+function s.top_k(...) end
+---[2] not in this version
+---@deprecated
+function s.value_state(...) end
+
+return s
