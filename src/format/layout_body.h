@@ -10,6 +10,9 @@
 #define FORMAT_LAYOUT_BODY_H
 
 #include <string.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
 
 #include "format/layout_impl.h"
 

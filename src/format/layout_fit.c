@@ -1,7 +1,3 @@
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 #include "format/layout_body.h"
 
 uint32_t

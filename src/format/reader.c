@@ -303,27 +303,27 @@ rows_reset(struct reader *r, uint32_t records)
 void
 reader_load(struct reader *r, struct batch *b)
 {
-    uint32_t i, todo = 0, width = r->cols.count + 1u;
+    uint32_t i, missing = 0, width = r->cols.count + 1u;
     struct val *v;
     bool wanted;
 
     for (i = 0; i < b->n; i++)
-        todo += !has_row(r, &b->recs[i]);
-    if (todo == 0)
+        missing += !has_row(r, &b->recs[i]);
+    if (missing == 0)
         return;
-    if (todo == b->n)
-        rows_reset(r, todo);
+    if (missing == b->n)
+        rows_reset(r, missing);
     if (r->cols.count == 0)
         return;
-    v = rows_new(r, todo);
-    wanted = layouts_wanted(r->layouts, todo);
-    r->stats.records += todo;
+    v = rows_new(r, missing);
+    wanted = layouts_wanted(r->layouts, missing);
+    r->stats.records += missing;
     for (i = 0; i < b->n; i++) {
         if (i + 4 < b->n)
             __builtin_prefetch(b->recs[i + 4].val);
-        if (todo != b->n && has_row(r, &b->recs[i]))
+        if (missing != b->n && has_row(r, &b->recs[i]))
             continue;
-        if (wanted && todo == b->n && i + 1 < b->n &&
+        if (wanted && missing == b->n && i + 1 < b->n &&
             load_pair(r, &b->recs[i], v)) {
             i++;
             v += 2 * width;
@@ -482,53 +482,62 @@ reader_stats(const struct reader *r, struct reader_stats *ret)
     *ret = r->stats;
 }
 
-/* The one field `value` of a payload that is no object, as JSON text. */
-static int
-raw_value(struct reader *r, const struct rec *rec, const struct node *n,
-          const char **ret, size_t *ret_len, struct err *e)
+/* The string of a text record as JSON. */
+static void
+raw_text(struct reader *r, const struct rec *rec, const char **ret,
+         size_t *ret_len)
 {
     struct buf b;
-    struct val v;
-    bool ext = false;
-    int rc = reader_get(r, rec, (uint32_t)n->col, &v, e);
 
-    *ret = NULL;
-    if (rc != 0 || v.type == VAL_NIL)
-        return rc;
     buf_init(&b);
-    json_put_val(&b, &v, &ext);
+    json_put_str(&b, rec->val, rec->val_len);
     *ret = arena_dup(&r->arena, b.data, b.len);
     *ret_len = b.len;
     buf_fini(&b);
-    return 0;
+}
+
+/* Whether `n` is `top` or below it. */
+static bool
+is_below(const struct node *n, const struct node *top)
+{
+    while (n != NULL && n != top)
+        n = n->parent;
+    return n != NULL;
 }
 
 int
 reader_raw(struct reader *r, const struct rec *rec, uint32_t column,
            const char **ret, size_t *ret_len, struct err *e)
 {
-    const struct node *n = r->cols.node[column];
+    const struct node *n, *top = &r->cols.root;
     unsigned depth = 0;
     const char *end;
     struct scan s;
     int rc;
 
+    assert(column < r->cols.count);
+    n = r->cols.node[column];
     *ret = NULL;
     if (rec->val == NULL)
         return 0;
-    if (rec->kind != REC_OBJECT && rec->kind != REC_TOMBSTONE)
-        return raw_value(r, rec, n, ret, ret_len, e);
+    if (!is_object(rec)) {
+        top = node_child(&r->cols.root, "value", 5);
+        if (top == NULL || !is_below(n, top))
+            return 0;
+        if (rec->kind == REC_TEXT) {
+            if (n == top)
+                raw_text(r, rec, ret, ret_len);
+            return 0;
+        }
+    }
     scan_init(&s, rec->val, rec->val_len, (rec->flags & REC_EXT) != 0,
               json_bigint_of(rec), &r->arena);
-    rc = find_json(&s, &r->cols.root, n, ret, &depth, e);
+    rc = find_json(&s, top, n, ret, &depth, e);
     if (rc != 0 || *ret == NULL)
         return rc;
     end = scan_skip(&s, *ret, depth);
     if (end == NULL)
         return scan_err(&s, e);
-    while (end > *ret && (end[-1] == ' ' || end[-1] == '\t' ||
-                          end[-1] == '\n' || end[-1] == '\r'))
-        end--;
     *ret_len = (size_t)(end - *ret);
     return 0;
 }

@@ -295,6 +295,41 @@ other_payloads_have_the_field_value(void **state)
 }
 
 static void
+want_raw(const char *text, uint8_t kind, const char *path, const char *want)
+{
+    struct reader *r = reader_new();
+    struct rec rec = {
+        .val = text, .val_len = (uint32_t)strlen(text), .kind = kind};
+    const char *raw;
+    size_t len = 0;
+    struct err e;
+
+    assert_int_equal(reader_raw(r, &rec, column(r, path), &raw, &len, &e), 0);
+    if (want == NULL) {
+        assert_null(raw);
+    } else {
+        assert_int_equal(len, strlen(want));
+        assert_memory_equal(raw, want, len);
+    }
+    reader_free(&r);
+}
+
+static void
+raw_gives_the_bytes_as_they_stand(void **state)
+{
+    (void)state;
+    want_raw("{\"a\": 1.50 }", REC_OBJECT, "a", "1.50");
+    want_raw("{\"a\":{\"b\": [ 1 ] }}", REC_OBJECT, "a", "{\"b\": [ 1 ] }");
+    want_raw("{\"a\":{\"b\":\"\\u0061\"}}", REC_OBJECT, "a.b", "\"\\u0061\"");
+    want_raw("{\"a\":null}", REC_OBJECT, "a", "null");
+    want_raw("{\"a\":null}", REC_OBJECT, "b", NULL);
+    want_raw("1.50", REC_VALUE, "value", "1.50");
+    want_raw("[1,1.50]", REC_VALUE, "value.2", "1.50");
+    want_raw("a\"b", REC_TEXT, "value", "\"a\\\"b\"");
+    want_raw("ab", REC_TEXT, "other", NULL);
+}
+
+static void
 tombstones_read_as_their_fields(void **state)
 {
     struct reader *r = reader_new();
@@ -424,6 +459,72 @@ layouts_serve_records_that_look_alike(void **state)
 }
 
 static void
+columns_may_be_added_between_loads(void **state)
+{
+    struct reader *r = reader_new();
+    struct batch b;
+    uint32_t i, round, a = column(r, "a"), z = 0;
+
+    (void)state;
+    batch_init(&b);
+    for (round = 0; round < 2; round++) {
+        batch_clear(&b);
+        for (i = 0; i < 8; i++)
+            add_json(&b, "{\"a\":1,\"b\":\"x\",\"z\":3}", 21);
+        reader_load(r, &b);
+        for (i = 0; i < b.n; i++) {
+            assert_int_equal(b.recs[i].row_n, round + 1);
+            assert_int_equal(b.recs[i].row[a].u.i, 1);
+            if (round == 1) {
+                assert_int_equal(b.recs[i].row[z].type, VAL_INT);
+                assert_int_equal(b.recs[i].row[z].u.i, 3);
+            }
+        }
+        z = column(r, "z");
+    }
+    batch_fini(&b);
+    reader_free(&r);
+}
+
+static void
+readers_give_up_on_shapeless_records_and_return(void **state)
+{
+    struct reader *r = reader_new();
+    struct reader_stats st;
+    struct batch b;
+    struct buf t;
+    uint32_t i, round, a = column(r, "a");
+    uint64_t before = 0;
+
+    (void)state;
+    batch_init(&b);
+    buf_init(&t);
+    for (round = 0; round < 12; round++) {
+        batch_clear(&b);
+        for (i = 0; i < 1000; i++) {
+            buf_clear(&t);
+            if (round < 4)
+                buf_addf(&t, "{\"x%u\":0,\"a\":%u}", round * 1000 + i, i);
+            else
+                buf_addf(&t, "{\"a\":%u}", i);
+            add_json(&b, t.data, t.len);
+        }
+        reader_load(r, &b);
+        for (i = 0; i < b.n; i++)
+            assert_int_equal(b.recs[i].row[a].u.i, i);
+        reader_stats(r, &st);
+        if (round == 3)
+            assert_int_equal(st.layout_hits, 0);
+        if (round == 11)
+            assert_int_equal(st.layout_hits - before, 1000);
+        before = st.layout_hits;
+    }
+    buf_fini(&t);
+    batch_fini(&b);
+    reader_free(&r);
+}
+
+static void
 varying_containers_become_opaque(void **state)
 {
     struct reader *r = reader_new();
@@ -469,10 +570,13 @@ main(void)
         cmocka_unit_test(errors_behind_the_field_are_not_seen),
         cmocka_unit_test(extended_tokens_need_engine_made_text),
         cmocka_unit_test(other_payloads_have_the_field_value),
+        cmocka_unit_test(raw_gives_the_bytes_as_they_stand),
         cmocka_unit_test(tombstones_read_as_their_fields),
         cmocka_unit_test(deep_nesting_is_an_error_beyond_1024),
         cmocka_unit_test(rows_follow_their_bytes),
         cmocka_unit_test(layouts_serve_records_that_look_alike),
+        cmocka_unit_test(columns_may_be_added_between_loads),
+        cmocka_unit_test(readers_give_up_on_shapeless_records_and_return),
         cmocka_unit_test(varying_containers_become_opaque),
     };
 
