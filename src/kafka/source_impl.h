@@ -54,6 +54,7 @@ struct part {
     bool ended;      /* nothing more will be read */
     bool end_told;   /* SOURCE_PART_END was given */
     struct position_mark last;
+    uint64_t tried;      /* the poll that looked at it last */
     _Atomic int64_t pos; /* next offset, or POSITION_BEGINNING */
     atomic_bool done;    /* set by the slot: may be unassigned */
     bool unassigned;     /* coordinator's */
@@ -70,8 +71,9 @@ struct source_task {
     struct conn_task conf;
     struct part **parts;
     size_t count, cap;
-    size_t announced;     /* of parts */
-    size_t turn;          /* whose queue is asked next */
+    size_t announced; /* of parts */
+    size_t turn;      /* whose queue is asked next */
+    uint64_t polls;
     size_t ended;         /* of parts */
     size_t told;          /* of ended: SOURCE_PART_END was given */
     struct part *current; /* whose messages are in msgs */

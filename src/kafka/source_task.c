@@ -9,7 +9,8 @@
 
 enum {
     PAGE = 4096,
-    ASK_MS = 1000 /* a question in the way of an error */
+    OLDEST_TRIES = 4, /* partitions looked for by age in one poll */
+    ASK_MS = 1000     /* a question in the way of an error */
 };
 
 /* Called by the client's threads when a queue that was empty is not. */
@@ -316,27 +317,68 @@ deliver(struct source_task *t, struct batch *batch, struct source_event *ev,
     return 0;
 }
 
-/* Fill msgs from the next partition that has something. */
+/* Take what a partition's queue holds. @return whether there was anything. */
+static bool
+fetch_part(struct source_task *t, struct part *p, uint32_t max)
+{
+    ssize_t n;
+
+    if (p->ended || p->queue == NULL)
+        return false;
+    n = rd_kafka_consume_batch_queue(p->queue, 0, t->msgs, max);
+    if (n <= 0)
+        return false;
+    t->n = (size_t)n;
+    t->current = p;
+    return true;
+}
+
+/* The partition, not tried in this turn, whose last record is the oldest. */
+static struct part *
+oldest(struct source_task *t, uint64_t turn)
+{
+    struct part *best = NULL;
+    size_t i;
+
+    for (i = 0; i < t->count; i++) {
+        struct part *p = t->parts[i];
+
+        if (p->ended || p->tried == turn)
+            continue;
+        if (best == NULL || p->last.ts < best->last.ts)
+            best = p;
+    }
+    if (best != NULL)
+        best->tried = turn;
+    return best;
+}
+
+/*
+ * Fill msgs from a partition that has something: from those that are behind
+ * in message time first, so that a backlog is read evenly and few windows
+ * are open at once; then in turn, so that a silent one costs nothing.
+ */
 static bool
 fetch(struct source_task *t, uint32_t max)
 {
+    struct part *p;
     size_t i;
 
     t->at = t->n = t->freed = 0;
     mem_grow(&t->msgs, &t->msgs_cap, max, sizeof(rd_kafka_message_t *));
+    t->polls++;
+    for (i = 0; i < OLDEST_TRIES; i++) {
+        p = oldest(t, t->polls);
+        if (p == NULL)
+            return false;
+        if (fetch_part(t, p, max))
+            return true;
+    }
     for (i = 0; i < t->count; i++) {
-        struct part *p = t->parts[t->turn % t->count];
-        ssize_t n;
-
+        p = t->parts[t->turn % t->count];
         t->turn = (t->turn + 1) % t->count;
-        if (p->ended || p->queue == NULL)
-            continue;
-        n = rd_kafka_consume_batch_queue(p->queue, 0, t->msgs, max);
-        if (n <= 0)
-            continue;
-        t->n = (size_t)n;
-        t->current = p;
-        return true;
+        if (p->tried != t->polls && fetch_part(t, p, max))
+            return true;
     }
     return false;
 }
