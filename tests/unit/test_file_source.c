@@ -1,5 +1,7 @@
 /* File source: every line once, in order, at its byte offset. */
 #include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/fault.h"
@@ -456,21 +458,74 @@ files_of_any_lines_are_given_whole_and_in_order(void **state)
     }
 }
 
+/* Feed `size` bytes of 'x' in pieces as a pipe gives them. */
+static void
+feed(struct lines *l, size_t size)
+{
+    while (size > 0) {
+        size_t room, n;
+        char *to = lines_space(l, &room);
+
+        n = room < 65536 ? room : 65536;
+        n = n < size ? n : size;
+        memset(to, 'x', n);
+        lines_filled(l, n);
+        size -= n;
+    }
+}
+
+static void
+the_rest_of_a_line_that_is_too_long_is_dropped(void **state)
+{
+    struct line line;
+    struct lines l;
+    size_t room;
+
+    (void)state;
+    lines_init(&l, false, ',');
+    lines_start(&l, 0);
+    feed(&l, (size_t)LINE_SIZE_MAX + 1);
+    assert_int_equal(lines_next(&l, false, &line), LINE_TOO_LONG);
+    assert_int_equal(line.len, LINE_CUT);
+    assert_int_equal(lines_next(&l, false, &line), LINE_NONE);
+    feed(&l, 100);
+    assert_int_equal(lines_next(&l, false, &line), LINE_NONE);
+    memcpy(lines_space(&l, &room), "x\nabc\n", 6);
+    lines_filled(&l, 6);
+    assert_int_equal(lines_next(&l, false, &line), LINE_OK);
+    assert_int_equal(line.len, 3);
+    assert_memory_equal(line.bytes, "abc", 3);
+    assert_int_equal(line.offset, (int64_t)LINE_SIZE_MAX + 103);
+    assert_int_equal(lines_next(&l, true, &line), LINE_NONE);
+    lines_fini(&l);
+}
+
 static void
 more_files_than_may_be_open_are_read_in_turns(void **state)
 {
-    char *dir = help_dir_make(), name[16];
+    enum { FILES = 90, LINES = 300, LINE = 1000 }; /* more than a block each */
+    char *dir = help_dir_make(), *bytes = mem_alloc(LINES * LINE), name[16];
+    struct rlimit old, small;
     struct run r;
     int f;
 
     (void)state;
-    for (f = 0; f < 200; f++) {
+    memset(bytes, 'x', LINES * LINE);
+    for (f = LINE - 1; f < LINES * LINE; f += LINE)
+        bytes[f] = '\n';
+    for (f = 0; f < FILES; f++) {
         (void)snprintf(name, sizeof name, "f%03d", f);
-        help_file(dir, name, "1\n2\n3", 5);
+        help_file(dir, name, bytes, LINES * LINE);
     }
-    run_all(&r, dir, "", RAW, 2);
-    assert_int_equal(r.g.records, 600);
-    assert_int_equal(r.g.ended, 200);
+    free(bytes);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    small = old;
+    small.rlim_cur = 80;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+    run_all(&r, dir, "", RAW, 200);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_int_equal(r.g.records, FILES * LINES);
+    assert_int_equal(r.g.ended, FILES);
     close_run(&r);
     help_dir_remove(&dir);
 }
@@ -536,6 +591,17 @@ a_file_that_shrinks_or_goes_is_never_skipped(void **state)
     batch_clear(&b);
     assert_int_equal(file_source_type.poll(r.t, &b, 1, &ev, &e), ERR_IO);
     assert_non_null(strstr(e.msg, "/a': No such file"));
+    close_run(&r);
+    help_file(dir, "a", "11\n", 3);
+    help_file(dir, "b", "22\n", 3);
+    assert_int_equal(open_run(&r, opts_for(&a, dir, "a", RAW), 1, &e), 0);
+    task(&r, 0);
+    assert_false(poll_some(&r, dir, 1, 1));
+    assert_int_equal(rename(help_path(&a, dir, "b"), help_path(&a, dir, "a")),
+                     0);
+    batch_clear(&b);
+    assert_int_equal(file_source_type.poll(r.t, &b, 1, &ev, &e), ERR_IO);
+    assert_non_null(strstr(e.msg, "was replaced"));
     batch_fini(&b);
     close_run(&r);
     arena_fini(&a);
@@ -590,6 +656,7 @@ main(void)
         cmocka_unit_test(
             a_line_of_the_size_limit_is_read_and_a_longer_one_is_bad),
         cmocka_unit_test(files_of_any_lines_are_given_whole_and_in_order),
+        cmocka_unit_test(the_rest_of_a_line_that_is_too_long_is_dropped),
         cmocka_unit_test(more_files_than_may_be_open_are_read_in_turns),
         cmocka_unit_test(
             stopping_ends_and_the_position_is_that_of_the_next_line),
