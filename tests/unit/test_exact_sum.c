@@ -165,13 +165,23 @@ static void
 rounds_half_to_even(void **state)
 {
     static const double terms[][3] = {
-        {1, 0x1p-53, 0},           {1, 0x1p-53, 5e-324},
-        {1, 0x1p-53, -5e-324},     {1 + 0x1p-52, 0x1p-53, 0},
-        {-1, -0x1p-53, -0x1p-200}, {0x1p1023, 0x1p1023, -5e-324},
-        {DBL_MAX, 0x1p969, 0},     {DBL_MAX, 0x1p970, 0},
-        {DBL_MAX, 0x1p970, -1},    {-DBL_MAX, -DBL_MAX, DBL_MAX},
-        {5e-324, 5e-324, -5e-324}, {0x1p-1022, -5e-324, 0},
-        {1e308, 1e308, -1e308},    {0.1, 0.2, -0.3},
+        {1, 0x1p-53, 0},
+        {1, 0x1p-53, 5e-324},
+        {1, 0x1p-53, -5e-324},
+        {1 + 0x1p-52, 0x1p-53, 0},
+        {-1, -0x1p-53, -0x1p-200},
+        {0x1p1023, 0x1p1023, -5e-324},
+        {0x1p1023, 0x1p970, 0},
+        {0x1p1023, 0x1p970, 5e-324},
+        {0x1p1023, -0x1p969, 0},
+        {DBL_MAX, 0x1p969, 0},
+        {DBL_MAX, 0x1p970, 0},
+        {DBL_MAX, 0x1p970, -1},
+        {-DBL_MAX, -DBL_MAX, DBL_MAX},
+        {5e-324, 5e-324, -5e-324},
+        {0x1p-1022, -5e-324, 0},
+        {1e308, 1e308, -1e308},
+        {0.1, 0.2, -0.3},
     };
     size_t i;
     int k;
@@ -319,7 +329,7 @@ squares_are_exact(void **state)
     for (round = 0; round < 500; round++) {
         struct exact x = {0};
         struct ref r = {{0}};
-        int shift = (int)util_below(1000) - 520;
+        int shift = (int)util_below(1040) - 560;
 
         for (i = 0; i < 30; i++) {
             int64_t v = (int64_t)(int32_t)util_rand();
