@@ -187,6 +187,7 @@ open_sink(const struct conn_env *env, struct sink **ret, struct err *e)
     s->roll_size = opt_int(roll, "size", INT64_C(128) << 20);
     s->roll_ms = opt_int(roll, "interval_ms", 60000);
     s->parallelism = env->parallelism;
+    s->first_seq = 1; /* the first part is 000001 */
     s->tasks = mem_zalloc(env->parallelism * sizeof(void *));
     r = make_dir(s->path, e);
     if (r == 0)

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "run/job.h"
 
 enum { REDRAW_MS = 1000 };
@@ -17,7 +17,6 @@ enum { REDRAW_MS = 1000 };
 static struct {
     int64_t last_ms;
     uint64_t in, out;
-    bool drawn;
 } line;
 
 /* 1234567 -> "1.2M". */
@@ -104,7 +103,7 @@ progress_draw(struct job *j, int64_t now_ms)
     }
     put_watermark(wm_s, sizeof wm_s, wm);
     n = snprintf(text, sizeof text,
-                 "\r\033[K%.80s %s %02d:%02d:%02d in %s/s out %s/s%s%s "
+                 "%.80s %s %02d:%02d:%02d in %s/s out %s/s%s%s "
                  "reload 0",
                  j->plan->name, j->stopping ? "stopping" : "running",
                  (int)(up / 3600), (int)(up / 60 % 60), (int)(up % 60), in_s,
@@ -112,17 +111,13 @@ progress_draw(struct job *j, int64_t now_ms)
     line.last_ms = now_ms;
     line.in = in;
     line.out = out;
-    line.drawn = true;
     if (n > 0)
-        (void)!write(STDERR_FILENO, text,
-                     (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+        log_progress(text);
 }
 
 void
 progress_clear(struct job *j)
 {
     (void)j;
-    if (line.drawn)
-        (void)!write(STDERR_FILENO, "\r\033[K", 4);
-    line.drawn = false;
+    log_set_progress(false);
 }

@@ -105,16 +105,16 @@ a_part_appears_under_its_name_when_the_job_has_finished(void **state)
     assert_int_equal(put(&r, 1, "{\"i\":2}", &e), 0);
     assert_int_equal(put(&r, 0, "{\"i\":3}", &e), 0);
     assert_int_equal(file_sink_type.batch_end(r.t[0], &e), 0);
-    assert_string_equal(listing(&r), ".part-0-000000.jsonl.inprogress\n"
-                                     ".part-1-000000.jsonl.inprogress\n");
+    assert_string_equal(listing(&r), ".part-0-000001.jsonl.inprogress\n"
+                                     ".part-1-000001.jsonl.inprogress\n");
 
     finish(&r);
 
     assert_string_equal(listing(&r),
-                        "part-0-000000.jsonl\npart-1-000000.jsonl\n");
-    assert_string_equal(content(&r, "part-0-000000.jsonl"),
+                        "part-0-000001.jsonl\npart-1-000001.jsonl\n");
+    assert_string_equal(content(&r, "part-0-000001.jsonl"),
                         "{\"i\":1}\n{\"i\":3}\n");
-    assert_string_equal(content(&r, "part-1-000000.jsonl"), "{\"i\":2}\n");
+    assert_string_equal(content(&r, "part-1-000001.jsonl"), "{\"i\":2}\n");
     stop(&r);
     help_dir_remove(&dir);
 }
@@ -133,7 +133,7 @@ tasks_may_be_freed_before_the_last_round(void **state)
     file_sink_type.task_free(&r.t[0]);
     file_sink_type.task_free(&r.t[1]);
     assert_int_equal(file_sink_type.committed(r.s, true, &e), 0);
-    assert_string_equal(listing(&r), "part-1-000000.jsonl\n");
+    assert_string_equal(listing(&r), "part-1-000001.jsonl\n");
     stop(&r);
     help_dir_remove(&dir);
 }
@@ -152,9 +152,9 @@ a_failed_job_leaves_its_open_parts_in_progress(void **state)
     file_sink_type.task_free(&r.t[0]);
     file_sink_type.close(&r.s);
     /* The first was complete, the second was not. */
-    assert_string_equal(listing(&r), ".part-0-000001.jsonl.inprogress\n"
-                                     "part-0-000000.jsonl\n");
-    assert_string_equal(content(&r, ".part-0-000001.jsonl.inprogress"),
+    assert_string_equal(listing(&r), ".part-0-000002.jsonl.inprogress\n"
+                                     "part-0-000001.jsonl\n");
+    assert_string_equal(content(&r, ".part-0-000002.jsonl.inprogress"),
                         "{\"i\":2}\n");
     stop(&r);
     help_dir_remove(&dir);
@@ -202,7 +202,7 @@ parts_roll_by_size_and_go_on_in_the_next(void **state)
             assert_int_equal(file_sink_type.tick(r.s, &e), 0);
     }
     finish(&r);
-    for (i = 0; i < 100; i++) {
+    for (i = 1; i <= 100; i++) {
         char name[64];
 
         /* 11 bytes a line: the tenth reaches 100 bytes. */
@@ -213,7 +213,7 @@ parts_roll_by_size_and_go_on_in_the_next(void **state)
     assert_int_equal(all.len, want.len);
     assert_memory_equal(all.data, want.data, all.len);
     assert_null(strstr(listing(&r), "inprogress"));
-    assert_null(strstr(listing(&r), "000100"));
+    assert_null(strstr(listing(&r), "000101"));
     buf_fini(&all);
     buf_fini(&want);
     stop(&r);
@@ -243,7 +243,7 @@ parts_roll_by_age_also_when_nothing_comes(void **state)
     assert_true(clock_mono_ms() - began >= 29);
     assert_int_equal(file_sink_type.batch_end(r.t[0], &e), 0);
     assert_int_equal(file_sink_type.tick(r.s, &e), 0);
-    assert_string_equal(listing(&r), "part-0-000000.jsonl\n");
+    assert_string_equal(listing(&r), "part-0-000001.jsonl\n");
     stop(&r);
     (void)sem_destroy(&wakes);
     help_dir_remove(&dir);
@@ -309,8 +309,8 @@ each_csv_part_begins_with_the_header(void **state)
         buf_fini(&json);
     }
     finish(&r);
-    assert_string_equal(content(&r, "part-0-000000.csv"), "b,a\n0,\"x,0\"\n");
-    assert_string_equal(content(&r, "part-0-000002.csv"), "b,a\n2,\"x,2\"\n");
+    assert_string_equal(content(&r, "part-0-000001.csv"), "b,a\n0,\"x,0\"\n");
+    assert_string_equal(content(&r, "part-0-000003.csv"), "b,a\n2,\"x,2\"\n");
     stop(&r);
     help_dir_remove(&dir);
 }
@@ -329,7 +329,7 @@ a_tombstone_is_null_in_json_and_refused_elsewhere(void **state)
     assert_int_equal(file_sink_type.write(r.t[0], &dead, NULL, 0, &bytes, &e),
                      0);
     finish(&r);
-    assert_string_equal(content(&r, "part-0-000000.jsonl"), "null\n");
+    assert_string_equal(content(&r, "part-0-000001.jsonl"), "null\n");
     stop(&r);
     start(&r, dir, ",\"format\":\"text\"", 1);
     assert_int_equal(file_sink_type.write(r.t[0], &dead, NULL, 0, &bytes, &e),
@@ -366,7 +366,7 @@ a_full_disk_is_an_error_that_names_the_part(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(got, ERR_IO);
     assert_int_equal(err_exit_code(e.code), 74);
-    assert_non_null(strstr(e.msg, "x/out/part-0-000000.jsonl': "));
+    assert_non_null(strstr(e.msg, "x/out/part-0-000001.jsonl': "));
     stop(&r);
     help_dir_remove(&dir);
 }
@@ -386,7 +386,7 @@ what_cannot_be_synced_is_not_shown(void **state)
     assert_int_equal(file_sink_type.committed(r.s, true, &e), ERR_IO);
     fault_setup(NULL);
     assert_non_null(strstr(e.msg, "cannot sync '"));
-    assert_string_equal(listing(&r), ".part-0-000000.jsonl.inprogress\n");
+    assert_string_equal(listing(&r), ".part-0-000001.jsonl.inprogress\n");
     stop(&r);
     help_dir_remove(&dir);
 #else
