@@ -342,6 +342,21 @@ squares_are_exact(void **state)
     }
 }
 
+/* A subnormal sum is rounded once, not first to 53 bits. */
+static void
+tiny_squares_are_rounded_once(void **state)
+{
+    struct exact x = {0};
+
+    (void)state;
+    exact_add_double_square(&x, 0x1p-530);
+    exact_add_double_square(&x, 0x1p-538);
+    exact_add_double_square(&x, 0x1p-538);
+    exact_add_double_square(&x, 0x1p-560);
+    assert_same(exact_round(&x), 0x1p-1060 + 0x1p-1074);
+    exact_fini(&x);
+}
+
 static void
 squares_of_all_integers_are_exact(void **state)
 {
@@ -399,6 +414,7 @@ main(void)
         cmocka_unit_test(infinities_win),
         cmocka_unit_test(common_sums_take_no_heap),
         cmocka_unit_test(squares_are_exact),
+        cmocka_unit_test(tiny_squares_are_rounded_once),
         cmocka_unit_test(squares_of_all_integers_are_exact),
         cmocka_unit_test(damaged_bytes_are_refused),
     };
