@@ -14,7 +14,7 @@
  */
 
 static const char host_key = 0; /* registry: the host table */
-static const char real_key = 0; /* registry: the real globals */
+static const char own_key = 0;  /* registry: globals of the engine's modules */
 
 enum { MODULE_NAME_MAX = 64 };
 
@@ -73,7 +73,7 @@ search_own_lj(lua_State *L)
         lua_pushnil(L);
         return 1;
     }
-    (void)lua_rawgetp(L, LUA_REGISTRYINDEX, &real_key);
+    (void)lua_rawgetp(L, LUA_REGISTRYINDEX, &own_key);
     if (lua_setupvalue(L, -2, 1) == NULL)
         lua_pop(L, 1);
     lua_pushcclosure(L, run_own_lj, 1);
@@ -115,6 +115,22 @@ set_path_lj(lua_State *L, const char *dir)
     lua_pop(L, 1);
 }
 
+/* A copy of the globals: what a job assigns does not reach our modules. */
+static void
+own_globals_lj(lua_State *L)
+{
+    lua_newtable(L);
+    lua_pushglobaltable(L);
+    lua_pushnil(L);
+    while (lua_next(L, -2) != 0) {
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        lua_rawset(L, -5);
+    }
+    lua_pop(L, 1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &own_key);
+}
+
 void
 script_require_open_lj(struct script *s)
 {
@@ -124,9 +140,8 @@ script_require_open_lj(struct script *s)
 
     script_host_lj(s);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &host_key);
+    own_globals_lj(L);
     lua_pushglobaltable(L);
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &real_key);
     (void)lua_getfield(L, -1, LUA_LOADLIBNAME);
     set_path_lj(L, s->dir);
     (void)lua_getfield(L, -1, "searchers");

@@ -55,6 +55,8 @@ static const char *const holds[] = {
     "assert(next(_G) ~= nil and package.loaded._G == _G)",
     "local n = 0; for k in pairs(_G) do n = n + 1 end; assert(n > 20)",
     "assert(require '_G' == _G)",
+    "type, table, error, select, next = 1, 2, 3, 4, 5\n"
+    "st:select { 'a', b = 'c' }:sink('o', s.stdout { format = 'text' })",
     /* pcall and friends still behave */
     "local ok, m = pcall(error, 'x'); assert(not ok and m == 'x')",
     "assert(select('#', pcall(function() return 1, nil, nil end)) == 4)",
