@@ -244,59 +244,59 @@ count_without_argument_counts_records(void **state)
     arena_fini(&a);
 }
 
+static const struct {
+    const char *fn;
+    struct val v;
+    const char *message;
+    enum err_cause cause;
+} bad_types[] = {
+    {"sum", S("abc"), "sum(a): expected a number, got string \"abc\"",
+     CAUSE_TYPE},
+    {"avg",
+     {.type = VAL_BOOL, .u.b = true},
+     "avg(a): expected a number, got boolean true",
+     CAUSE_TYPE},
+    {"var_pop",
+     {.type = VAL_LIST, .len = 2, .u.s = "[]"},
+     "var_pop(a): expected a number, got list []",
+     CAUSE_TYPE},
+    {"sum", D((double)NAN), "sum(a): expected a number, got NaN", CAUSE_TYPE},
+    {"count", D((double)NAN), "count(a): expected a value, got NaN",
+     CAUSE_TYPE},
+    {"min",
+     {.type = VAL_BOOL},
+     "min(a): expected a number or a string, got boolean false",
+     CAUSE_TYPE},
+    {"max",
+     {.type = VAL_MAP, .len = 2, .u.s = "{}"},
+     "max(a): expected a number or a string, got map {}",
+     CAUSE_TYPE},
+    {"min", D((double)NAN), "min(a): expected a number or a string, got NaN",
+     CAUSE_TYPE},
+    {"sum",
+     {.type = VAL_BAD},
+     "sum(a): the value cannot be decoded",
+     CAUSE_DECODE},
+    {"percentile", S("x"), "percentile(a): expected a number, got string \"x\"",
+     CAUSE_TYPE},
+    {"distinct", D((double)NAN), "distinct(a): expected a value, got NaN",
+     CAUSE_TYPE},
+    {"sum",
+     S("0123456789012345678901234567890123456789012345678901234567"
+       "\xc3\xa9\xc3\xa9"),
+     "sum(a): expected a number, got string "
+     "\"0123456789012345678901234567890123456789012345678901234567"
+     "\xc3\xa9\"...",
+     CAUSE_TYPE},
+};
+
 static void
 wrong_types_are_named(void **state)
 {
-    static const struct {
-        const char *fn;
-        struct val v;
-        const char *message;
-        enum err_cause cause;
-    } bad[] = {
-        {"sum", S("abc"), "sum(a): expected a number, got string \"abc\"",
-         CAUSE_TYPE},
-        {"avg",
-         {.type = VAL_BOOL, .u.b = true},
-         "avg(a): expected a number, got boolean true",
-         CAUSE_TYPE},
-        {"var_pop",
-         {.type = VAL_LIST, .len = 2, .u.s = "[]"},
-         "var_pop(a): expected a number, got list []",
-         CAUSE_TYPE},
-        {"sum", D((double)NAN), "sum(a): expected a number, got NaN",
-         CAUSE_TYPE},
-        {"count", D((double)NAN), "count(a): expected a value, got NaN",
-         CAUSE_TYPE},
-        {"min",
-         {.type = VAL_BOOL},
-         "min(a): expected a number or a string, got boolean false",
-         CAUSE_TYPE},
-        {"max",
-         {.type = VAL_MAP, .len = 2, .u.s = "{}"},
-         "max(a): expected a number or a string, got map {}",
-         CAUSE_TYPE},
-        {"min", D((double)NAN),
-         "min(a): expected a number or a string, got NaN", CAUSE_TYPE},
-        {"sum",
-         {.type = VAL_BAD},
-         "sum(a): the value cannot be decoded",
-         CAUSE_DECODE},
-        {"percentile", S("x"),
-         "percentile(a): expected a number, got string \"x\"", CAUSE_TYPE},
-        {"distinct", D((double)NAN), "distinct(a): expected a value, got NaN",
-         CAUSE_TYPE},
-        {"sum",
-         S("0123456789012345678901234567890123456789012345678901234567"
-           "\xc3\xa9\xc3\xa9"),
-         "sum(a): expected a number, got string "
-         "\"0123456789012345678901234567890123456789012345678901234567"
-         "\xc3\xa9\"...",
-         CAUSE_TYPE},
-    };
     size_t i;
 
     (void)state;
-    for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (i = 0; i < sizeof bad_types / sizeof bad_types[0]; i++) {
         struct arena a;
         struct opt *list, *call;
         struct aggset *s;
@@ -306,14 +306,15 @@ wrong_types_are_named(void **state)
 
         arena_init(&a);
         list = opt_new_list(&a);
-        call = util_call(&a, list, bad[i].fn, 1);
+        call = util_call(&a, list, bad_types[i].fn, 1);
         opt_add(&a, call, "q", util_dbl(&a, 0.5));
         s = util_set(list);
         block = util_block(s);
         err_clear(&e);
-        assert_int_equal(aggset_add(s, block, &bad[i].v, &r, &e), ERR_RECORD);
-        assert_int_equal(e.cause, bad[i].cause);
-        assert_string_equal(e.msg, bad[i].message);
+        assert_int_equal(aggset_add(s, block, &bad_types[i].v, &r, &e),
+                         ERR_RECORD);
+        assert_int_equal(e.cause, bad_types[i].cause);
+        assert_string_equal(e.msg, bad_types[i].message);
         util_drop(s, block);
         aggset_free(&s);
         arena_fini(&a);
