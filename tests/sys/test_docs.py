@@ -363,21 +363,41 @@ def read(*path):
 
 def the_reference_names_every_option():
     for page in ("job-reference.md", "streamlua-job.5"):
+        text = read("doc", page)
+        if page.endswith(".md"):  # only what stands as code counts
+            text = " ".join(re.findall(r"(?s)```.*?```|`[^`\n]+`", text))
         words = set(re.findall(r"[A-Za-z_]\w*",
-                               re.sub(r"\\f[BIRP]|\\", "", read("doc", page))))
+                               re.sub(r"\\f[BIRP]|\\", "", text)))
         for name, _ in schema_options():
             if name not in words:
                 raise Failed("doc/%s lacks the option %s" % (page, name))
 
 
-def the_command_line_page_names_every_flag():
-    page = read("doc", "command-line.md")
+def flags():
+    """The flags in the help of the verbs."""
+    found = set()
     for verb in ("run", "check", "explain", "version"):
         out = subprocess.run([BINARY, "help", verb], capture_output=True,
                              text=True, check=True).stdout
-        for flag in re.findall(r"^  (?:-\w, )?(--?[\w-]+)", out, re.M):
-            if "`%s" % flag not in page:
-                raise Failed("doc/command-line.md lacks " + flag)
+        found.update(re.findall(r"^  (?:-\w, )?(--?[\w-]+)", out, re.M))
+    return found
+
+
+def the_command_line_page_names_every_flag():
+    page = read("doc", "command-line.md")
+    for flag in sorted(flags()):
+        if "`%s" % flag not in page:
+            raise Failed("doc/command-line.md lacks " + flag)
+
+
+def no_page_names_a_flag_that_is_not_there():
+    known = flags()
+    for name in sorted(os.listdir(os.path.join(TOP, "doc"))):
+        if not name.endswith(".md") or name == "performance.md":
+            continue
+        for flag in re.findall(r"`(--[a-z][\w-]*)", read("doc", name)):
+            if flag not in known:
+                raise Failed("doc/%s names %s" % (name, flag))
 
 
 def the_floors_page_is_the_table_of_the_lint():
@@ -422,8 +442,9 @@ def manual_pages_are_clean():
 
 CHECKS = [the_reference_names_every_option,
           the_command_line_page_names_every_flag,
-          the_floors_page_is_the_table_of_the_lint, links_lead_somewhere,
-          manual_pages_are_clean]
+          no_page_names_a_flag_that_is_not_there,
+          the_floors_page_is_the_table_of_the_lint,
+          links_lead_somewhere, manual_pages_are_clean]
 
 
 def pages():
