@@ -152,8 +152,9 @@ add_hint(struct script *s, const char *msg, struct err *e)
                     "one Lua state");
         return;
     }
-    if (!s->loaded)
-        return;
+    if (!s->loaded || strstr(msg, "(global '") != NULL ||
+        strstr(msg, "(upvalue '") != NULL || strstr(msg, "(method '") != NULL)
+        return; /* no field of a record */
     if (strstr(msg, "nil value") != NULL || strstr(msg, "with nil") != NULL ||
         strstr(msg, "compare nil") != NULL || strstr(msg, "got nil") != NULL ||
         strstr(msg, "two nil values") != NULL)

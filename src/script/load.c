@@ -270,7 +270,7 @@ script_load(const struct script_conf *conf, struct script **ret, struct err *e)
         goto fail;
     }
     *(struct script **)lua_getextraspace(s->L) = s;
-    s->running = s->L;
+    atomic_store_explicit(&s->running, s->L, memory_order_relaxed);
 
     load = (struct load){.s = s, .e = e};
     (void)lua_gc(s->L, LUA_GCSTOP);

@@ -42,7 +42,7 @@ struct script {
     struct calls *calls;
 
     /* Private to load.c, watch.c and sandbox.c. */
-    lua_State *running;       /* L, or the coroutine that runs now */
+    _Atomic(lua_State *) running; /* L, or the coroutine that runs now */
     _Atomic uintptr_t thread; /* pthread_t of the running call */
     int64_t load_began;       /* monotonic ns, 0 = not loading */
     bool load_over;           /* load_timeout has passed */

@@ -214,32 +214,34 @@ only_text_is_loaded(void **state)
     load_fails(&conf, ERR_JOBFILE, "job.lua:1: attempt to perform arithmetic");
 }
 
+static const char wide_job[] =
+    "local s = require 'streamlua'\n"
+    "local job = s.job('n', { parallelism = 4, checkpoint = { interval = "
+    "'1h30m' },\n"
+    "  mini_batch = { bytes = '1.5MiB' }, buffer_timeout = '1.5s',\n"
+    "  lua = { memory = '10MB' } })\n"
+    "job:source('k', s.kafka { topic = { 'a', 'b' }, discovery = '1m',\n"
+    "    start = { offsets = { [0] = 42, [1] = 'earliest' } },\n"
+    "    properties = { ['fetch.min.bytes'] = 5, x = true } })\n"
+    "  :event_time { field = 'a\\\\.b.c', idle = false, all_idle = '1m' }\n"
+    "  :key_by { 'z.y', { 'p', 'q' }, b = 'x', a = function() end }\n"
+    "  :window(s.hopping('90s', '1m', { offset = '-8h' }), { late_output = "
+    "'late', name = 'agg' })\n"
+    "  :aggregate { n = s.count(), { 'r', s.percentile('v', { 0.5, 0.99 "
+    "}) } }\n"
+    "  :sink('o', s.kafka { topic = 't', key = { 'p' }, headers = { h = 1 "
+    "} })\n"
+    "return job\n";
+
 static void
-options_are_normalised(void **state)
+options_of_job_and_source_are_normalised(void **state)
 {
     const struct opt *job, *o, *step, *conn;
     struct script_conf conf;
     struct script *s;
 
     (void)state;
-    conf = conf_of(
-        "local s = require 'streamlua'\n"
-        "local job = s.job('n', { parallelism = 4, checkpoint = { interval = "
-        "'1h30m' },\n"
-        "  mini_batch = { bytes = '1.5MiB' }, buffer_timeout = '1.5s',\n"
-        "  lua = { memory = '10MB' } })\n"
-        "job:source('k', s.kafka { topic = { 'a', 'b' }, discovery = '1m',\n"
-        "    start = { offsets = { [0] = 42, [1] = 'earliest' } },\n"
-        "    properties = { ['fetch.min.bytes'] = 5, x = true } })\n"
-        "  :event_time { field = 'a\\\\.b.c', idle = false, all_idle = '1m' }\n"
-        "  :key_by { 'z.y', { 'p', 'q' }, b = 'x', a = function() end }\n"
-        "  :window(s.hopping('90s', '1m', { offset = '-8h' }), { late_output = "
-        "'late', name = 'agg' })\n"
-        "  :aggregate { n = s.count(), { 'r', s.percentile('v', { 0.5, 0.99 "
-        "}) } }\n"
-        "  :sink('o', s.kafka { topic = 't', key = { 'p' }, headers = { h = 1 "
-        "} })\n"
-        "return job\n");
+    conf = conf_of(wide_job);
     s = load_ok(&conf);
     job = script_job(s);
     o = opt_get(job, "options");
@@ -265,6 +267,20 @@ options_are_normalised(void **state)
         opt_is(opt_get(opt_get(conn, "start"), "offsets"), "1", "earliest"));
     assert_true(opt_is(opt_get(conn, "properties"), "fetch.min.bytes", "5"));
     assert_true(opt_is(opt_get(conn, "properties"), "x", "true"));
+    script_free(&s);
+}
+
+static void
+options_of_steps_and_sinks_are_normalised(void **state)
+{
+    const struct opt *job, *o, *step, *conn;
+    struct script_conf conf;
+    struct script *s;
+
+    (void)state;
+    conf = conf_of(wide_job);
+    s = load_ok(&conf);
+    job = script_job(s);
 
     step = opt_at(opt_get(job, "steps"), 1);
     assert_string_equal(opt_str(step, "name", ""), "event_time-1");
@@ -609,7 +625,8 @@ main(void)
         cmocka_unit_test(later_names_are_refused_by_name),
         cmocka_unit_test(file_must_return_its_job),
         cmocka_unit_test(only_text_is_loaded),
-        cmocka_unit_test(options_are_normalised),
+        cmocka_unit_test(options_of_job_and_source_are_normalised),
+        cmocka_unit_test(options_of_steps_and_sinks_are_normalised),
         cmocka_unit_test(union_rebalance_and_fan_out_become_inputs),
         cmocka_unit_test(parameters_convert_to_the_type_of_their_default),
         cmocka_unit_test(parameters_come_from_the_environment_too),
