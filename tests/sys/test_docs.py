@@ -176,7 +176,7 @@ def expect_within(got, want, what):
                          (what, w, "\n    ".join(got)))
 
 
-# --- Lua -----------------------------------------------------------------------
+# --- Lua ---------------------------------------------------------------------
 
 HEAD = 'local s = require "streamlua" '
 
@@ -235,7 +235,7 @@ def lua_block(page, b):
         raise Failed("a warning the page does not show: " + other[0])
 
 
-# --- shell -----------------------------------------------------------------------
+# --- shell -------------------------------------------------------------------
 
 def commands(b):
     """[(command, expected lines)] of a console block."""
@@ -306,7 +306,7 @@ def unrun_block(b):
             raise Failed("no such file: " + path)
 
 
-# --- pages -------------------------------------------------------------------------
+# --- pages -------------------------------------------------------------------
 
 def run_block(page, b):
     """"ok" or "skipped"; raises Failed."""
@@ -343,7 +343,7 @@ def run_page(path, counts, broker_only):
         page.close()
 
 
-# --- the words of the documents -------------------------------------------------
+# --- the words of the documents ----------------------------------------------
 
 def schema_options():
     """(option, is refused) of lua/streamlua/schema.lua."""
