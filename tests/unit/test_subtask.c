@@ -31,19 +31,24 @@ struct rig {
     struct subtask st;
 };
 
+PRINTF_LIKE(2, 3)
 static void
-note(struct probe *p, const char *fmt, long long a)
+note(struct probe *p, const char *fmt, ...)
 {
     size_t n = strlen(p->seen);
+    va_list ap;
 
-    (void)snprintf(p->seen + n, sizeof p->seen - n, fmt, a);
+    va_start(ap, fmt);
+    (void)vsnprintf(p->seen + n, sizeof p->seen - n, fmt, ap);
+    va_end(ap);
 }
 
 static int
 probe_batch(struct op *op, struct batch *b, struct err *e)
 {
     (void)e;
-    note((struct probe *)(void *)op, "r%lld ", b->recs[0].offset);
+    note((struct probe *)(void *)op, "r%lld ",
+         (long long)b->recs[0].offset);
     return 0;
 }
 
@@ -54,11 +59,11 @@ probe_mark(struct op *op, const struct mark *m, struct err *e)
 
     (void)e;
     if (m->kind == MARK_WATERMARK)
-        note(p, "w%lld ", m->wm);
+        note(p, "w%lld ", (long long)m->wm);
     else if (m->kind == MARK_BARRIER)
         note(p, "b%lld ", (long long)m->round);
     else
-        note(p, "e%lld ", m->final);
+        note(p, "e%d ", (int)m->final);
     op->pending = p->hold && m->kind == MARK_WATERMARK;
     return 0;
 }
@@ -69,7 +74,7 @@ probe_resume(struct op *op, struct err *e)
     struct probe *p = (struct probe *)(void *)op;
 
     (void)e;
-    note(p, "p%.0lld ", 0);
+    note(p, "p ");
     if (p->resumes-- > 0)
         return 1;
     op->pending = false;
