@@ -18,33 +18,51 @@ static const char own_key = 0;  /* registry: globals of the engine's modules */
 
 enum { MODULE_NAME_MAX = 64 };
 
+/* Read the module from the folder of STREAMLUA_LUA_DIR, if that is set; its
+ * chunk name is on top of the stack. @return status of the load, or -1 if
+ * there is no such folder or file. */
+static int
+load_from_folder_lj(lua_State *L, const char *dir)
+{
+    const char *chunk, *path;
+    struct err e;
+    char *text;
+    size_t len;
+    int status;
+
+    chunk = lua_tostring(L, -1);
+    path = luaL_gsub(L, chunk + 1, ".", "/");
+    path = lua_pushfstring(L, "%s/%s.lua", dir, path);
+    if (script_read_file(path, &text, &len, &e) != 0)
+        return -1;
+    status = luaL_loadbufferx(L, text, len, chunk, "t");
+    free(text);
+    return status;
+}
+
 /* Load the text of an engine module as a function; pushes it.
  * @return false if there is no such module. */
 static bool
 load_own_lj(lua_State *L, const char *name)
 {
     const struct script_lua_file *f;
-    const char *dir, *path, *chunk;
+    const char *dir, *chunk;
+    int status;
 
-    chunk = strcmp(name, "streamlua") == 0 ? "streamlua.init" : name;
+    chunk = lua_pushfstring(L, "=%s%s", name,
+                            strcmp(name, "streamlua") == 0 ? ".init" : "");
     dir = getenv("STREAMLUA_LUA_DIR");
-    if (dir != NULL) {
-        path = luaL_gsub(L, chunk, ".", "/");
-        path = lua_pushfstring(L, "%s/%s.lua", dir, path);
-        if (luaL_loadfilex(L, path, "t") == LUA_OK)
-            return true;
-        if (strncmp(lua_tostring(L, -1), "cannot open", 11) == 0)
+    status = dir == NULL ? -1 : load_from_folder_lj(L, dir);
+    if (status == -1) {
+        for (f = script_lua_files; f->name != NULL; f++) {
+            if (strcmp(f->name, name) == 0)
+                break;
+        }
+        if (f->name == NULL)
             return false;
-        (void)lua_error(L);
+        status = luaL_loadbufferx(L, f->text, f->len, chunk, "t");
     }
-    for (f = script_lua_files; f->name != NULL; f++) {
-        if (strcmp(f->name, name) == 0)
-            break;
-    }
-    if (f->name == NULL)
-        return false;
-    if (luaL_loadbufferx(L, f->text, f->len, lua_pushfstring(L, "=%s", chunk),
-                         "t") != LUA_OK)
+    if (status != LUA_OK)
         (void)lua_error(L);
     return true;
 }

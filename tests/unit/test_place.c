@@ -177,6 +177,21 @@ long_paths_are_shown_whole(void **state)
                "and/still/goes/on/job.lua:5: attempt to index a nil value");
 }
 
+static void
+places_hold_when_the_engine_reads_its_lua_from_a_folder(void **state)
+{
+    const char *srcdir;
+    char dir[512];
+
+    (void)state;
+    srcdir = getenv("srcdir");
+    (void)snprintf(dir, sizeof dir, "%s/lua", srcdir == NULL ? "." : srcdir);
+    assert_int_equal(setenv("STREAMLUA_LUA_DIR", dir, 1), 0);
+    chain_gives_each_step_its_own_line(state);
+    errors_of_steps_name_the_line_of_the_step(state);
+    assert_int_equal(unsetenv("STREAMLUA_LUA_DIR"), 0);
+}
+
 int
 main(void)
 {
@@ -189,6 +204,8 @@ main(void)
         cmocka_unit_test(windows_keys_and_aggregators_have_places_of_their_own),
         cmocka_unit_test(errors_of_steps_name_the_line_of_the_step),
         cmocka_unit_test(long_paths_are_shown_whole),
+        cmocka_unit_test(
+            places_hold_when_the_engine_reads_its_lua_from_a_folder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
