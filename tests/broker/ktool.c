@@ -11,11 +11,13 @@
  *       --key-sep C       a line is KEY C VALUE
  *       --tsv             a line is PARTITION \t TS \t KEY \t VALUE; an empty
  *                         partition or timestamp is "none", \N is null
+ *       --headers         (with --tsv) NAME=VALUE,... between TS and KEY
  *       --txn commit|abort   all of it in one transaction
  *       -X name=value     client property (compression.codec=lz4, ...)
- *   ktool BOOTSTRAP read TOPIC [--tsv] [--offsets] [--uncommitted]
- *       values, one a line, partition by partition as they come; --tsv as
- *       above; --offsets puts the offset in front
+ *   ktool BOOTSTRAP read TOPIC [--tsv] [--headers] [--offsets]
+ *                              [--uncommitted]
+ *       values, one a line, partition by partition as they come; --tsv and
+ *       --headers as above; --offsets puts the offset in front
  *
  * Exit 0, 64 for a wrong call; a failing call ends it by abort().
  */
@@ -34,7 +36,7 @@ struct produce {
     int extra_count;
     int32_t partition;
     char key_sep;
-    bool tsv;
+    bool tsv, headers;
 };
 
 static int
@@ -51,12 +53,31 @@ is_null(const char *s)
     return strcmp(s, "\\N") == 0;
 }
 
+/* NAME=VALUE,... */
+static rd_kafka_headers_t *
+parse_headers(char *cell)
+{
+    rd_kafka_headers_t *h = rd_kafka_headers_new(4);
+    char *save = NULL, *one = strtok_r(cell, ",", &save);
+
+    for (; one != NULL; one = strtok_r(NULL, ",", &save)) {
+        char *eq = strchr(one, '=');
+
+        if (eq == NULL)
+            exit(usage());
+        *eq = '\0';
+        (void)rd_kafka_header_add(h, one, -1, is_null(eq + 1) ? NULL : eq + 1,
+                                  is_null(eq + 1) ? 0 : -1);
+    }
+    return h;
+}
+
 /* Cut `line` (len bytes) into a record. */
 static void
 parse(const struct produce *p, char *line, size_t len, struct kt_record *r)
 {
-    char *cell[4], *at = line;
-    int i;
+    char *cell[5], *at = line;
+    int i, key = p->headers ? 3 : 2, val = key + 1;
 
     memset(r, 0, sizeof *r);
     r->partition = p->partition;
@@ -74,9 +95,9 @@ parse(const struct produce *p, char *line, size_t len, struct kt_record *r)
     }
     if (!p->tsv)
         return;
-    for (i = 0; i < 4; i++) {
+    for (i = 0; i <= val; i++) {
         cell[i] = at;
-        if (i == 3)
+        if (i == val)
             break;
         at = strchr(at, '\t');
         if (at == NULL)
@@ -87,10 +108,12 @@ parse(const struct produce *p, char *line, size_t len, struct kt_record *r)
         r->partition = (int32_t)strtol(cell[0], NULL, 10);
     if (cell[1][0] != '\0')
         r->ts = strtoll(cell[1], NULL, 10);
-    r->key = is_null(cell[2]) ? NULL : cell[2];
-    r->key_len = r->key == NULL ? 0 : strlen(cell[2]);
-    r->val = is_null(cell[3]) ? NULL : cell[3];
-    r->val_len = r->val == NULL ? 0 : len - (size_t)(cell[3] - line);
+    if (p->headers)
+        r->headers = parse_headers(cell[2]);
+    r->key = is_null(cell[key]) ? NULL : cell[key];
+    r->key_len = r->key == NULL ? 0 : strlen(cell[key]);
+    r->val = is_null(cell[val]) ? NULL : cell[val];
+    r->val_len = r->val == NULL ? 0 : len - (size_t)(cell[val] - line);
 }
 
 static int
@@ -138,6 +161,8 @@ cmd_produce(const char *servers, int argc, char **argv)
 
         if (strcmp(argv[i], "--tsv") == 0)
             p.tsv = true;
+        else if (strcmp(argv[i], "--headers") == 0)
+            p.headers = true;
         else if (more && strcmp(argv[i], "--partition") == 0)
             p.partition = (int32_t)strtol(argv[++i], NULL, 10);
         else if (more && strcmp(argv[i], "--key-sep") == 0)
@@ -154,7 +179,7 @@ cmd_produce(const char *servers, int argc, char **argv)
 }
 
 struct show {
-    bool tsv, offsets;
+    bool tsv, headers, offsets;
 };
 
 static void
@@ -167,6 +192,22 @@ show_cell(const void *bytes, size_t len)
 }
 
 static void
+show_headers(const rd_kafka_message_t *m)
+{
+    rd_kafka_headers_t *h;
+    const char *name;
+    const void *val;
+    size_t len, i;
+
+    if (rd_kafka_message_headers(m, &h) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return;
+    for (i = 0; rd_kafka_header_get_all(h, i, &name, &val, &len) == 0; i++) {
+        (void)printf("%s%s=", i == 0 ? "" : ",", name);
+        show_cell(val, len);
+    }
+}
+
+static void
 show_record(void *arg, const rd_kafka_message_t *m)
 {
     const struct show *s = arg;
@@ -176,6 +217,10 @@ show_record(void *arg, const rd_kafka_message_t *m)
     if (s->tsv) {
         (void)printf("%" PRId32 "\t%" PRId64 "\t", m->partition,
                      rd_kafka_message_timestamp(m, NULL));
+        if (s->headers) {
+            show_headers(m);
+            (void)putchar('\t');
+        }
         show_cell(m->key, m->key_len);
         (void)putchar('\t');
     }
@@ -186,13 +231,15 @@ show_record(void *arg, const rd_kafka_message_t *m)
 static int
 cmd_read(const char *servers, int argc, char **argv)
 {
-    struct show s = {false, false};
+    struct show s = {false, false, false};
     bool committed = true;
     int i;
 
     for (i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--tsv") == 0)
             s.tsv = true;
+        else if (strcmp(argv[i], "--headers") == 0)
+            s.headers = true;
         else if (strcmp(argv[i], "--offsets") == 0)
             s.offsets = true;
         else if (strcmp(argv[i], "--uncommitted") == 0)
