@@ -23,6 +23,7 @@ struct wm_source {
     struct wm_conf conf;
     struct wm_part *parts;
     int64_t combined;
+    uint32_t missing; /* subtasks whose first partitions are not all here */
     int64_t all_idle_since; /* monotonic ms, -1 = not all idle */
     int64_t all_idle_base;  /* combined when they became so */
 };
@@ -35,6 +36,7 @@ wm_source_new(const struct wm_conf *conf)
     (void)pthread_mutex_init(&s->lock, NULL);
     s->conf = *conf;
     s->combined = WM_NONE;
+    s->missing = conf->tasks;
     s->all_idle_since = -1;
     return s;
 }
@@ -55,6 +57,15 @@ wm_source_free(struct wm_source **sp)
     }
     (void)pthread_mutex_destroy(&s->lock);
     free(s);
+}
+
+void
+wm_source_ready(struct wm_source *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->missing > 0)
+        s->missing--;
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 struct wm_part *
@@ -183,7 +194,9 @@ wm_source_now(struct wm_source *s, int64_t now_ms, bool *ret_idle)
     (void)pthread_mutex_lock(&s->lock);
     sum_parts(s, now_ms, &m);
     *ret_idle = false;
-    if (m.active != 0) {
+    if (s->missing != 0) {
+        wm = WM_NONE;
+    } else if (m.active != 0) {
         wm = m.active_min;
     } else if (m.idle != 0) {
         wm = all_idle(s, m.idle_max, now_ms);

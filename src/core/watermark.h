@@ -30,11 +30,21 @@ struct wm_conf {
     int64_t out_of_orderness_ms;
     int64_t idle_ms;     /* -1 never */
     int64_t all_idle_ms; /* -1 hold */
+    uint32_t tasks; /* subtasks that will call wm_source_ready() */
 };
 
 /** Make the clock of one event_time step. @thread coordinator. */
 struct wm_source *wm_source_new(const struct wm_conf *conf);
 void wm_source_free(struct wm_source **s);
+
+/**
+ * One subtask has added all partitions it begins with.
+ *
+ * Until every subtask has said so there is no watermark: a partition that
+ * nobody has added yet must hold it, whichever slot starts first.
+ * @thread any; once per subtask.
+ */
+void wm_source_ready(struct wm_source *s);
 
 /**
  * A partition begins. `discovered` while running: it starts at the source's

@@ -41,7 +41,8 @@ struct mark {
     bool idle;                         /* MARK_WATERMARK: inputs are all idle */
     uint64_t round;                    /* MARK_BARRIER */
     bool final;                        /* MARK_END */
-    enum source_event_kind part_event; /* MARK_PART */
+    enum source_event_kind part_event; /* MARK_PART; SOURCE_NONE: all
+                                          partitions of the start are said */
     uint32_t part;
     bool discovered;
 };

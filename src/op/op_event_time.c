@@ -256,6 +256,8 @@ event_time_mark(struct op *op, const struct mark *m, struct err *e)
         wm_part_finish(t->clock, t->parts[m->part]);
         break;
     case SOURCE_NONE:
+        wm_source_ready(t->clock);
+        break;
     case SOURCE_BATCH:
     case SOURCE_END:
         break;

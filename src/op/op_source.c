@@ -21,6 +21,7 @@ struct op_source {
     size_t part_cap;
     uint32_t part_count;
     bool ended, gave;
+    bool announced; /* its first partitions were all said downstream */
 };
 
 static bool
@@ -145,6 +146,16 @@ part_note(struct op_source *s, const struct source_event *ev)
         s->parts[ev->part].at_end = false;
 }
 
+/* Whatever is not a new partition ends the list of those of the start. */
+static int
+announced_all(struct op_source *s, struct err *e)
+{
+    const struct source_event none = {.kind = SOURCE_NONE};
+
+    s->announced = true;
+    return part_mark(s, &none, e);
+}
+
 int
 op_source_poll(struct op *op, int64_t *ret_wait, struct err *e)
 {
@@ -159,6 +170,11 @@ op_source_poll(struct op *op, int64_t *ret_wait, struct err *e)
     r = s->type->poll(s->task, &s->batch, OP_BATCH_MAX, &ev, e);
     if (r != 0)
         return op_fail(op, NULL, e) != 0 ? e->code : 1;
+    if (ev.kind != SOURCE_ADDED && !s->announced) {
+        r = announced_all(s, e);
+        if (r != 0)
+            return r;
+    }
     switch (ev.kind) {
     case SOURCE_NONE:
         *ret_wait = ev.wait_ms;

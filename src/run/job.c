@@ -188,6 +188,7 @@ new_clock(const struct plan_step *s)
         .out_of_orderness_ms = opt_int(s->opts, "out_of_orderness_ms", 0),
         .idle_ms = opt_int(s->opts, "idle_ms", 30000),
         .all_idle_ms = opt_int(s->opts, "all_idle_ms", -1),
+        .tasks = s->parallelism,
     };
 
     return wm_source_new(&c);

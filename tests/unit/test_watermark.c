@@ -43,6 +43,32 @@ the_slowest_active_partition_holds_the_watermark(void **state)
 }
 
 static void
+there_is_none_before_every_subtask_named_its_partitions(void **state)
+{
+    struct wm_conf c = hold;
+    struct wm_source *s;
+    struct wm_part *a, *b;
+    bool idle;
+
+    (void)state;
+    c.tasks = 2;
+    s = wm_source_new(&c);
+    a = wm_part_add(s, false);
+    wm_source_ready(s);
+    read_at(s, a, 1000);
+    assert_int_equal(wm_source_now(s, 0, &idle), WM_NONE);
+    wm_part_finish(s, a);
+    assert_int_equal(wm_source_now(s, 0, &idle), WM_NONE);
+
+    b = wm_part_add(s, false);
+    wm_source_ready(s);
+    assert_int_equal(wm_source_now(s, 0, &idle), WM_NONE);
+    read_at(s, b, 500);
+    assert_int_equal(wm_source_now(s, 0, &idle), 489);
+    wm_source_free(&s);
+}
+
+static void
 a_partition_at_its_end_stops_holding_after_idle_ms(void **state)
 {
     struct wm_source *s = wm_source_new(&hold);
@@ -189,6 +215,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slowest_active_partition_holds_the_watermark),
+        cmocka_unit_test(
+            there_is_none_before_every_subtask_named_its_partitions),
         cmocka_unit_test(a_partition_at_its_end_stops_holding_after_idle_ms),
         cmocka_unit_test(one_that_wakes_starts_where_the_source_stands),
         cmocka_unit_test(a_discovered_partition_starts_where_the_source_stands),
