@@ -497,6 +497,7 @@ partition_whose_time_stands_still_starves_nobody(void **state)
     rd_kafka_t *rk = kt_producer(servers, NULL, NULL);
     size_t i, others = 0;
     struct drive d;
+    int64_t until;
 
     (void)state;
     kt_create(servers, topic, 2, NULL);
@@ -508,6 +509,9 @@ partition_whose_time_stands_still_starves_nobody(void **state)
     drive_str(&d, "start", "earliest");
     d.max = 100;
     open_ok(&d);
+    until = clock_mono_ms() + 700; /* both queues are full by then */
+    while (clock_mono_ms() < until)
+        assert_int_equal(kafka_source_type.tick(d.source, &d.err), 0);
     read_ok(&d, 10000);
     for (i = 0; i < d.count; i++)
         others += d.recs[i].partition == 1;
