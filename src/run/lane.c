@@ -5,6 +5,34 @@
 
 #include "base/mem.h"
 
+/*
+ * libck orders the ring with instructions that ThreadSanitizer does not see:
+ * tell it that what was sent happened before what was received.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define SEES_THREADS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SEES_THREADS 1
+#endif
+#endif
+#ifdef SEES_THREADS
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+#define NOTE_SENT(m) __tsan_release(m)
+#define NOTE_RECEIVED(m) __tsan_acquire(m)
+#else
+#define NOTE_SENT(m) ((void)(m))
+#define NOTE_RECEIVED(m) ((void)(m))
+#endif
+
+static bool
+enqueue(struct lane *l, struct lane_msg *m)
+{
+    NOTE_SENT(m);
+    return ck_ring_enqueue_spsc(&l->ring, l->buffer, m);
+}
+
 static void
 append(struct lane *l, struct lane_msg *m)
 {
@@ -16,7 +44,7 @@ append(struct lane *l, struct lane_msg *m)
 static void
 push(struct lane *l, struct lane_msg *m)
 {
-    if (l->over != NULL || !ck_ring_enqueue_spsc(&l->ring, l->buffer, m)) {
+    if (l->over != NULL || !enqueue(l, m)) {
         append(l, m);
         (void)lane_pump(l);
     }
@@ -31,11 +59,11 @@ lane_pump(struct lane *l)
     while (l->over != NULL) {
         struct lane_msg *m = l->over, *next = m->next;
 
-        if (!ck_ring_enqueue_spsc(&l->ring, l->buffer, m)) {
+        if (!enqueue(l, m)) {
             /* Ask to be called again, then look once more: the consumer may
              * have emptied the ring before it saw the flag. */
             atomic_store(&l->blocked, true);
-            if (!ck_ring_enqueue_spsc(&l->ring, l->buffer, m))
+            if (!enqueue(l, m))
                 break;
         }
         l->over = next;
@@ -126,6 +154,7 @@ lane_pop(struct lane *l)
 
     if (!ck_ring_dequeue_spsc(&l->ring, l->buffer, &m))
         return NULL;
+    NOTE_RECEIVED(m);
     if (atomic_load(&l->blocked) && ck_ring_size(&l->ring) < LANE_READY / 2) {
         atomic_store(&l->blocked, false);
         l->wake_producer(l->producer);

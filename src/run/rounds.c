@@ -106,11 +106,13 @@ static int
 complete(struct rounds *r, bool final, struct err *e)
 {
     const struct plan *p = r->job->plan;
+    /* At the end of bounded input every window has fired. */
+    bool tell = r->enabled || (final && p->checkpoint && !r->job->stopping);
     uint32_t i;
     int rc = 0;
 
     for (i = 0; i < p->step_count && rc == 0; i++) {
-        if (p->steps[i].kind == STEP_SOURCE && r->enabled)
+        if (p->steps[i].kind == STEP_SOURCE && tell)
             rc = tell_source(r, i, final, e);
         else if (p->steps[i].kind == STEP_SINK &&
                  r->job->ops.sink_types[i]->committed != NULL)
