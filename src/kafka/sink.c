@@ -63,6 +63,7 @@ struct sink {
     rd_kafka_topic_t *rkt;
     rd_kafka_queue_t *main_queue; /* to end a poll early */
     char *topic;
+    int32_t partitions; /* of the topic, at open */
     uint32_t parallelism;
     bool may_lose; /* delivery = "none" */
     bool compressed;
@@ -264,13 +265,11 @@ connect_topic(struct sink *s, const struct conn_env *env, struct err *e)
 static int
 warm(struct sink *s, struct err *e)
 {
-    int32_t partitions;
-
     s->rkt = rd_kafka_topic_new(s->client->rk, s->topic, NULL);
     if (s->rkt == NULL)
         return err_set(e, ERR_CONFIG, "%s: topic \"%s\": %s", s->client->name,
                        s->topic, rd_kafka_err2str(rd_kafka_last_error()));
-    return admin_find_topic(s->client, s->topic, &partitions, e);
+    return admin_find_topic(s->client, s->topic, &s->partitions, e);
 }
 
 /* What was not delivered by now is given up (the end was not waited for). */
@@ -714,6 +713,12 @@ sink_tick(struct sink *s, struct err *e)
     return broken_error(s, e);
 }
 
+static int32_t
+sink_partitions(struct sink_task *t)
+{
+    return t->sink->partitions;
+}
+
 const struct sink_type kafka_sink_type = {
     .name = "kafka",
     .raw_payload = true,
@@ -722,6 +727,7 @@ const struct sink_type kafka_sink_type = {
     .ready = sink_ready,
     .write_raw = sink_write,
     .batch_end = sink_batch_end,
+    .partitions = sink_partitions,
     .flush = sink_flush,
     .tick = sink_tick,
     .task_free = sink_task_free,

@@ -426,6 +426,24 @@ broker_restart_loses_nothing_written(void **state)
     assert_int_equal(kt_read(servers, topic, true, see_order, &next), 2000);
 }
 
+/* A partition function is told how many there are. */
+static void
+task_knows_the_partitions_of_its_topic(void **state)
+{
+    const char *topic = drive_topic("count");
+    struct drive d;
+
+    (void)state;
+    kt_create(servers, topic, 7, NULL);
+    sink_init(&d, topic, 1);
+    open_ok(&d);
+
+    assert_non_null(kafka_sink_type.partitions);
+    assert_int_equal(kafka_sink_type.partitions(d.outs[0]), 7);
+
+    (void)drive_close(&d);
+}
+
 static void
 two_tasks_share_a_producer(void **state)
 {
@@ -550,6 +568,7 @@ main(void)
         cmocka_unit_test(
             stalled_broker_makes_the_sink_unready_within_its_bound),
         cmocka_unit_test(broker_restart_loses_nothing_written),
+        cmocka_unit_test(task_knows_the_partitions_of_its_topic),
         cmocka_unit_test(two_tasks_share_a_producer),
         cmocka_unit_test(deleted_topic_is_never_silent),
         cmocka_unit_test(missing_topic_and_partition_are_named),
