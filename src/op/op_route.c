@@ -257,6 +257,9 @@ op_route_new(struct op_env *env, const struct plan_edge *edge,
 
     /* Key errors and null keys are the keyed step's. */
     op_init(&t->op, &type, env, to);
+    /* It stands for the step it leads to, which keeps that step's time. */
+    atomic_store_explicit(&t->op.count->watermark, WM_MAX,
+                          memory_order_relaxed);
     t->op.reader = reader;
     t->edge = edge;
     t->max_parallelism = env->plan->max_parallelism;
