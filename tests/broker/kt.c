@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WAIT_MS = 30000, TRIES = 100 };
 
@@ -20,14 +19,6 @@ die(const char *fmt, ...)
     (void)fprintf(stderr, "\n");
     va_end(ap);
     abort();
-}
-
-static void
-pause_ms(long ms)
-{
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-
-    (void)nanosleep(&t, NULL);
 }
 
 static void
@@ -212,7 +203,7 @@ admin(const char *servers, enum op op, const struct admin *a)
             break;
         if (op == OP_DELETE && err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
             break;
-        pause_ms(100);
+        (void)rd_kafka_poll(rk, 100);
     }
     if (i == TRIES)
         die("admin call on %s: %s", a->topic, rd_kafka_err2str(err));
@@ -248,7 +239,7 @@ kt_create(const char *servers, const char *topic, int partitions,
 
     admin(servers, OP_CREATE, &a);
     while (kt_partitions(servers, topic) < partitions)
-        pause_ms(20);
+        ;
 }
 
 void
@@ -258,7 +249,7 @@ kt_delete(const char *servers, const char *topic)
 
     admin(servers, OP_DELETE, &a);
     while (kt_partitions(servers, topic) > 0)
-        pause_ms(20);
+        ;
 }
 
 void
@@ -429,7 +420,7 @@ ends(rd_kafka_t *rk, const char *topic, int partition, int64_t *low,
                                                2000);
         if (err == 0)
             return;
-        pause_ms(50);
+        (void)rd_kafka_poll(rk, 50);
     }
     die("watermarks of %s: %s", topic, rd_kafka_err2str(err));
 }
@@ -458,7 +449,7 @@ kt_settle(const char *servers, const char *topic, int partitions)
             ends(stable, topic, i, &low, &lso);
             if (lso >= high)
                 break;
-            pause_ms(5);
+            (void)rd_kafka_poll(all, 5);
         }
     }
     rd_kafka_destroy(all);
@@ -488,7 +479,7 @@ kt_commit(const char *servers, const char *group, const char *topic,
         err = rd_kafka_commit(rk, list, 0);
         if (err == 0)
             break;
-        pause_ms(50);
+        (void)rd_kafka_poll(rk, 50);
     }
     if (err != 0)
         die("commit: %s", rd_kafka_err2str(err));
