@@ -312,6 +312,10 @@ run_job(const struct run_conf *conf, struct err *e)
     int r, code;
 
     err_clear(e);
+    /* A broker may be waited for now: a question, or a reload, must not end
+     * the job before it has begun. */
+    (void)signal(SIGUSR1, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN);
     r = job_open(&j, conf, e);
     if (r == 0) {
         say_at_start(&j);
