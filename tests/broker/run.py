@@ -4,10 +4,10 @@
 usage: run.py [PROGRAM]...
 
 Without arguments: the cmocka programs in $top_builddir/tests/broker, and
-the scripts tests/broker/job_*.py of the source tree (whole jobs; they get
-STREAMLUA and KTOOL). All of them find the broker in STREAMLUA_TEST_BROKER
-(host:port), STREAMLUA_TEST_BROKER_SASL, STREAMLUA_TEST_BROKER_DIR (its data)
-and STREAMLUA_TEST_BROKER_TOOL (broker.py, to kill and restart it).
+the scripts tests/broker/jobs_test.py and job_*.py of the source tree (whole
+jobs; they get STREAMLUA and KTOOL). All of them find the broker in
+STREAMLUA_TEST_BROKER (host:port), STREAMLUA_TEST_BROKER_SASL,
+STREAMLUA_TEST_BROKER_DIR (its data) and STREAMLUA_TEST_BROKER_TOOL (broker.py, to kill and restart it).
 STREAMLUA_KEEP=DIR keeps the broker's data and log in DIR. The last line is
 "N passed, N failed, N skipped".
 """
@@ -32,7 +32,7 @@ PLAIN = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$",
 def programs(build):
     found = sorted(p for p in (build / "tests" / "broker").glob("test_kafka_*")
                    if p.suffix == "" and os.access(p, os.X_OK))
-    return found + sorted(HERE.glob("job_*.py"))
+    return found + [HERE / "jobs_test.py"] + sorted(HERE.glob("job_*.py"))
 
 
 def run(program, env):
