@@ -176,6 +176,9 @@ struct sink_type {
     /** The subtask has no input now: hand on what is gathered, for latency;
      * must not block. May be NULL. */
     int (*idle)(struct sink_task *t, struct err *e);
+    /** Timestamps changed because the target would refuse them; may be NULL.
+     * @thread any. */
+    uint64_t (*clamped)(struct sink *s);
     /** Partitions of the target, for partition=function; may be NULL. */
     int32_t (*partitions)(struct sink_task *t);
     /**

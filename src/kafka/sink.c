@@ -719,11 +719,18 @@ sink_partitions(struct sink_task *t)
     return t->sink->partitions;
 }
 
+static uint64_t
+sink_clamped(struct sink *s)
+{
+    return atomic_load_explicit(&s->clamped, memory_order_relaxed);
+}
+
 const struct sink_type kafka_sink_type = {
     .name = "kafka",
     .raw_payload = true,
     .open = sink_open,
     .task_new = sink_task_new,
+    .clamped = sink_clamped,
     .ready = sink_ready,
     .write_raw = sink_write,
     .batch_end = sink_batch_end,

@@ -20,7 +20,6 @@ struct op_counters {
     _Atomic uint64_t dropped[CAUSE_COUNT], errors[CAUSE_COUNT];
     _Atomic uint64_t local_in, local_out; /* records, partials */
     _Atomic uint64_t bypassed;            /* records not combined */
-    _Atomic uint64_t clamped;             /* timestamps a sink changed */
     _Atomic uint64_t keys;                /* entries held now */
     _Atomic int64_t watermark;
 };

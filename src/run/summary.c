@@ -164,6 +164,9 @@ put_step(const struct job *j, const struct plan_step *s, struct buf *b)
         put_count(b, "bytes_in", sums.bytes_in);
     if (s->kind == STEP_SINK)
         put_count(b, "bytes_out", sums.bytes_out);
+    if (s->kind == STEP_SINK && j->ops.sink_types[s->index]->clamped != NULL)
+        put_count(b, "timestamp_clamped",
+                  j->ops.sink_types[s->index]->clamped(j->ops.sinks[s->index]));
     if (s->kind == STEP_GLOBAL || s->kind == STEP_AGGREGATE) {
         put_count(b, "late", sums.late);
         put_count(b, "late_windows", sums.late_windows);
