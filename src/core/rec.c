@@ -15,6 +15,10 @@ static const char *topic_names[TOPIC_MAX];
 static uint32_t topic_count;
 static pthread_mutex_t topic_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Lowest bit of rec.headers: a message whose headers were not read. */
+static const uintptr_t DEFERRED = 1;
+static rec_headers_read_f *headers_read;
+
 void
 batch_init(struct batch *b)
 {
@@ -66,9 +70,12 @@ batch_add_ref(struct batch *b, const struct rec *r)
 static const struct rec_headers *
 copy_headers(struct arena *a, const struct rec_headers *h)
 {
-    struct rec_headers *c = rec_headers_new(a, h->count);
+    struct rec_headers *c;
     uint32_t i;
 
+    if (h == NULL)
+        return NULL;
+    c = rec_headers_new(a, h->count);
     for (i = 0; i < h->count; i++) {
         const struct rec_header *from = &h->items[i];
 
@@ -92,7 +99,7 @@ batch_add_copy(struct batch *b, const struct rec *r)
     if (r->key != NULL)
         c->key = arena_dup(&b->arena, r->key, r->key_len);
     if (r->headers != NULL)
-        c->headers = copy_headers(&b->arena, r->headers);
+        c->headers = copy_headers(&b->arena, rec_headers(r, &b->arena));
     return c;
 }
 
@@ -106,6 +113,31 @@ batch_set_key(struct batch *b, const char *bytes, uint32_t len, uint64_t hash)
     b->keys_cap = (uint32_t)cap;
     b->keys[b->n - 1] = (struct rec_key){
         .bytes = arena_dup(&b->arena, bytes, len), .len = len, .hash = hash};
+}
+
+void
+rec_headers_reader(rec_headers_read_f *f)
+{
+    headers_read = f;
+}
+
+void
+rec_headers_defer(struct rec *r, void *message)
+{
+    uintptr_t at = (uintptr_t)message;
+
+    assert((at & DEFERRED) == 0);
+    r->headers = (const struct rec_headers *)(at | DEFERRED);
+}
+
+const struct rec_headers *
+rec_headers(const struct rec *r, struct arena *a)
+{
+    uintptr_t at = (uintptr_t)r->headers;
+
+    if ((at & DEFERRED) == 0)
+        return r->headers;
+    return headers_read((void *)(at & ~DEFERRED), a);
 }
 
 struct rec_headers *

@@ -60,7 +60,7 @@ struct rec_headers { /* immutable once attached; ordered, names may repeat */
 struct rec {
     const char *val;                   /* payload; NULL only for a tombstone */
     const char *key;                   /* message key; NULL = none */
-    const struct rec_headers *headers; /* NULL = none */
+    const struct rec_headers *headers; /* NULL = none; by rec_headers() */
     const struct val *row; /* decoded columns of the current segment, or NULL */
     int64_t ts;            /* event time, ms (with REC_HAS_TS) */
     int64_t wm;            /* own partition's watermark before it was read */
@@ -104,6 +104,29 @@ struct rec *batch_add_copy(struct batch *b, const struct rec *r);
 /** Set the key of the newest record (bytes copied). @thread the owner. */
 void batch_set_key(struct batch *b, const char *bytes, uint32_t len,
                    uint64_t hash);
+/*
+ * Headers nobody asked for are not read: the Kafka client parses and allocates
+ * them for every message that is asked, even if there are none (60 ns of a
+ * record's 500). So `rec.headers` may hold the connector's message, marked by
+ * its lowest bit, and rec_headers() reads it. It lives as the record's bytes
+ * do; batch_add_copy() and other copies that outlive them read it.
+ */
+typedef const struct rec_headers *rec_headers_read_f(void *message,
+                                                     struct arena *a);
+/** Leave a message's headers unread. @thread the slot. */
+void rec_headers_defer(struct rec *r, void *message);
+/**
+ * Name the function that reads deferred headers: one a process.
+ * @thread coordinator, before slots start.
+ */
+void rec_headers_reader(rec_headers_read_f *f);
+/**
+ * A record's headers, or NULL if it has none.
+ * @param a where they are put if they were deferred.
+ * @thread the slot.
+ */
+const struct rec_headers *rec_headers(const struct rec *r, struct arena *a);
+
 /** Headers with `count` items, zeroed, in `a`. @thread owner of a. */
 struct rec_headers *rec_headers_new(struct arena *a, uint32_t count);
 

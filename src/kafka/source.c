@@ -241,6 +241,7 @@ source_open(const struct conn_env *env, struct source **ret, struct err *e)
     int r;
 
     s->env = *env;
+    rec_headers_reader(source_read_headers);
     s->tasks = mem_zalloc(env->parallelism * sizeof *s->tasks);
     r = read_options(s, e);
     if (r != 0)

@@ -129,6 +129,8 @@ int source_task_poll(struct source_task *t, struct batch *batch, uint32_t max,
                      struct source_event *ev, struct err *e);
 int source_task_snapshot(struct source_task *t, struct buf *out, struct err *e);
 void source_task_free(struct source_task **t);
+/** Headers of a message, for rec_headers_reader(). */
+const struct rec_headers *source_read_headers(void *message, struct arena *a);
 /** Hand a partition to its task. @thread coord. */
 void source_task_give(struct source_task *t, struct part *p);
 

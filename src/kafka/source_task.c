@@ -99,18 +99,18 @@ part_end(struct source_task *t, struct part *p)
     atomic_store_explicit(&p->done, true, memory_order_release);
 }
 
-static void
-set_headers(struct rec *r, rd_kafka_message_t *m, struct arena *a)
+const struct rec_headers *
+source_read_headers(void *message, struct arena *a)
 {
     rd_kafka_headers_t *from;
     struct rec_headers *h;
     size_t n, i;
 
-    if (rd_kafka_message_headers(m, &from) != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return;
+    if (rd_kafka_message_headers(message, &from) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return NULL;
     n = rd_kafka_header_cnt(from);
     if (n == 0)
-        return;
+        return NULL;
     h = rec_headers_new(a, (uint32_t)n);
     for (i = 0; i < n; i++) {
         struct rec_header *to = &h->items[i];
@@ -125,7 +125,7 @@ set_headers(struct rec *r, rd_kafka_message_t *m, struct arena *a)
         to->value = value;
         to->value_len = (uint32_t)size;
     }
-    r->headers = h;
+    return h;
 }
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -173,7 +173,7 @@ add_record(struct source_task *t, struct part *p, rd_kafka_message_t *m,
         r->key = padded(m->key, m->key_len, &batch->arena);
         r->key_len = (uint32_t)m->key_len;
     }
-    set_headers(r, m, &batch->arena);
+    rec_headers_defer(r, m);
     r->offset = m->offset;
     r->partition = p->partition;
     r->topic = p->topic_id;

@@ -143,15 +143,21 @@ header_value(struct op_sink *s, const struct header *h, const struct rec *r,
 static int
 add_headers(struct op_sink *s, struct rec *r, struct err *e)
 {
-    uint32_t had = r->headers != NULL ? r->headers->count : 0, i;
+    const struct rec_headers *own;
     struct rec_headers *all;
+    uint32_t had, i;
     int rc;
 
+    if (s->encoder == NULL && s->header_count == 0)
+        return 0; /* nobody looks */
+    own = rec_headers(r, &s->arena);
+    r->headers = own;
     if (s->header_count == 0)
         return 0;
+    had = own != NULL ? own->count : 0;
     all = rec_headers_new(&s->arena, had + s->header_count);
     for (i = 0; i < had; i++)
-        all->items[i] = r->headers->items[i];
+        all->items[i] = own->items[i];
     for (i = 0; i < s->header_count; i++) {
         rc = header_value(s, &s->headers[i], r, &all->items[had + i], e);
         if (rc != 0)

@@ -34,7 +34,7 @@ struct lrec {
     bool fresh;              /* made by s.row: what is not set is inherited */
     uint8_t set;             /* SET_...: what user code has set */
     uint32_t views;          /* views made (call records: in calls->views) */
-    struct arena meta_arena; /* key and headers set by user code */
+    struct arena meta_arena; /* key and headers, set or read by user code */
 };
 
 struct handle {

@@ -222,8 +222,8 @@ timestamp_lj(lua_State *L)
 static int
 headers_lj(lua_State *L)
 {
-    const struct rec_headers *h =
-        record_check_lj(L, 1, "headers")->rec->headers;
+    struct lrec *lr = record_check_lj(L, 1, "headers");
+    const struct rec_headers *h = rec_headers(lr->rec, &lr->meta_arena);
     uint32_t i, n = h == NULL ? 0 : h->count;
 
     lua_createtable(L, (int)n, 0);
@@ -351,7 +351,7 @@ set_header_lj(lua_State *L)
     if (!lua_isnil(L, 3))
         value = luaL_checklstring(L, 3, &value_len);
     lr = change_lj(L, "set_header", SET_HEADERS);
-    old = lr->own.headers;
+    old = rec_headers(&lr->own, &lr->meta_arena);
     n = old == NULL ? 0 : old->count;
     h = rec_headers_new(&lr->meta_arena, n + 1);
     h->count = 0;

@@ -34,10 +34,9 @@ lrec_bind(struct lrec *lr, const struct rec *r, struct reader *reader,
 {
     if (lr->tree.root != NULL)
         tree_reset(&lr->tree);
-    if (lr->set != 0) {
+    if (lr->meta_arena.head != NULL)
         arena_reset(&lr->meta_arena);
-        lr->set = 0;
-    }
+    lr->set = 0;
     lr->rec = r;
     lr->reader = reader;
     lr->readonly = readonly;
@@ -551,16 +550,18 @@ put_bytes(char **pos, const char *bytes, size_t len)
 void
 record_own_meta(struct rec *r, struct arena *a)
 {
+    const struct rec_headers *old = rec_headers(r, a);
     struct rec_headers *h;
     uint32_t i;
 
     if (r->key != NULL)
         r->key = arena_dup(a, r->key, r->key_len);
-    if (r->headers == NULL)
+    r->headers = NULL;
+    if (old == NULL)
         return;
-    h = rec_headers_new(a, r->headers->count);
+    h = rec_headers_new(a, old->count);
     for (i = 0; i < h->count; i++) {
-        h->items[i] = r->headers->items[i];
+        h->items[i] = old->items[i];
         h->items[i].name = arena_dup(a, h->items[i].name, h->items[i].name_len);
         if (h->items[i].value != NULL)
             h->items[i].value =

@@ -210,7 +210,8 @@ take(struct drive *d, const struct batch *b)
                                  .kind = r->kind,
                                  .flags = r->flags,
                                  .topic = r->topic,
-                                 .headers = copy_headers(r->headers)};
+                                 .headers =
+                                     copy_headers(rec_headers(r, &d->arena))};
     }
 }
 
