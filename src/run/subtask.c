@@ -28,10 +28,24 @@ any_pending(const struct subtask *st)
     return false;
 }
 
+/* What the chain gave so far. A round that flushes nothing moves nothing,
+ * and must not keep --until-idle waiting. */
+static uint64_t
+given(const struct subtask *st)
+{
+    uint64_t sum = 0;
+    uint32_t i;
+
+    for (i = 0; i < st->ops.count; i++)
+        sum += count_get(&st->ops.ops[i]->count->records_out);
+    return sum;
+}
+
 /* Go on with unfinished work. @return enum step_result or an error. */
 static int
 resume(struct subtask *st, int64_t *ret_wait, struct err *e)
 {
+    uint64_t before = given(st);
     int result = STEP_IDLE;
     uint32_t i;
 
@@ -52,9 +66,9 @@ resume(struct subtask *st, int64_t *ret_wait, struct err *e)
         if (r == 1 || !op->pending)
             result = STEP_WORKED;
     }
-    if (result == STEP_WORKED)
+    if (given(st) != before)
         note_active(st);
-    else if (*ret_wait > 20)
+    if (result != STEP_WORKED && *ret_wait > 20)
         *ret_wait = 20; /* a flush: woken earlier when there is news */
     return result;
 }

@@ -297,3 +297,47 @@ def a_broker_away_at_start_is_exit_69_with_address_and_reason():
               "address and time:", text)
         check("Connection refused" in text, "reason:", text)
         equal(a.job.summary()["exit_code"], 69, "exit code of the summary")
+
+
+@test
+def a_stop_that_cannot_finish_ends_at_its_timeout_with_143():
+    sink = kit.topic("stuck-out", 4)
+    with kit.Job(FAST % ("x" * 200, sink), "--stop-timeout", "1500ms") as job:
+        until(lambda: kit.total(sink) >= 20000, "output", job=job)
+        with kit.BrokerPaused():
+            begun = time.monotonic()
+            job.signal(signal.SIGTERM)
+            job.wait(143, 10)
+            took = time.monotonic() - begun
+        check(1.4 <= took <= 4, "it took %.1f s" % took)
+        check("without finishing" in job.stderr(), "it says so:", job.stderr())
+        equal(job.summary()["exit_code"], 143, "exit code of the summary")
+
+
+@test
+def a_topic_deleted_under_a_writer_ends_the_job():
+    sink = kit.topic("gone-out", 2)
+    text = (FAST % ("x", sink)).replace("count = s.param", "rate = s.param")
+    with kit.Job(text, "--set", "count=1000") as job:
+        until(lambda: kit.total(sink) >= 100, "output", job=job)
+        kit.ktool("delete", sink)
+        job.wait(78)
+        check(sink in job.stderr() and "was probably deleted" in job.stderr(),
+              "the reason:", job.stderr())
+
+
+@test
+def the_run_after_until_idle_goes_on_from_the_committed_positions():
+    source, sink = kit.topic("again-in", 3), kit.topic("again-out")
+    fill(source, 0, 3000, 3)
+    with kit.Job(READER % (source, '"committed-or-earliest"', sink),
+                 "--until-idle=500ms") as job:
+        job.wait(0)
+        equal(job.step("in")["records_in"], 3000, "first run")
+        fill(source, 3000, 500, 3)
+        job.start("--until-idle=500ms").wait(0)
+        equal(job.step("in")["records_in"], 500, "second run")
+        job.start("--bounded").wait(0)
+        equal(job.step("in")["records_in"], 0, "third run")
+    equal(sorted(json.loads(v)["i"] for v in kit.values(sink)),
+          list(range(3500)), "rows")
