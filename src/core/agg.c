@@ -198,6 +198,16 @@ agg_setup(struct agg *a, agg_custom_f *custom, void *arg, struct err *e)
     return r;
 }
 
+static bool
+agg_can_merge(const struct agg *a)
+{
+    const struct opt *law = opt_get(a->opts, "law");
+
+    return a->kind != AGG_CUSTOM ||
+           (opt_func(a->opts, "merge") != 0 &&
+            (law == NULL || opt_bool(law, "ok", true)));
+}
+
 int
 aggset_new(const struct opt *list, key_encode_f *encode_key,
            agg_custom_f *custom, void *arg, struct aggset **ret, struct err *e)
@@ -208,7 +218,7 @@ aggset_new(const struct opt *list, key_encode_f *encode_key,
 
     assert(list != NULL && encode_key != NULL);
     s->aggs = mem_zalloc(list->len * sizeof *s->aggs);
-    s->movable = true;
+    s->movable = s->mergeable = true;
     for (o = list->first; o != NULL && r == 0; o = o->next) {
         struct agg *a = &s->aggs[s->count++];
         const struct opt *args = opt_get(o, "args");
@@ -226,6 +236,7 @@ aggset_new(const struct opt *list, key_encode_f *encode_key,
         s->size += (a->type->size(a) + ACC_ALIGN - 1) / ACC_ALIGN * ACC_ALIGN;
         s->customs += a->kind == AGG_CUSTOM;
         s->movable = s->movable && a->type->movable;
+        s->mergeable = s->mergeable && agg_can_merge(a);
     }
     if (r != 0) {
         aggset_free(&s);

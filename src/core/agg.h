@@ -91,6 +91,7 @@ struct aggset {
     uint32_t size;    /* bytes of one accumulator block */
     uint32_t customs; /* aggregates that are no built-ins */
     bool movable;     /* all types are */
+    bool mergeable;   /* no custom one lacks merge or breaks its laws */
 };
 
 /**

@@ -42,9 +42,17 @@ window_spec_init(struct window_spec *w, const struct opt *step)
     }
     w->offset = opt_int(o, "offset_ms", 0) % w->slide;
     w->slice = gcd(w->size, w->slide);
-    w->whole = w->size / w->slice > WINDOW_SLICES_MAX;
-    if (w->whole)
-        w->slice = w->size;
+    if (w->size / w->slice > WINDOW_SLICES_MAX)
+        window_spec_keep_whole(w);
+}
+
+void
+window_spec_keep_whole(struct window_spec *w)
+{
+    if (w->kind != WINDOW_HOPPING)
+        return; /* its windows are single slices already */
+    w->whole = true;
+    w->slice = w->size;
 }
 
 int64_t

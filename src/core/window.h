@@ -3,10 +3,11 @@
  *
  * Tumbling and hopping windows are kept by slices of gcd(size, slide): one
  * update per record, windows assembled by merging their slices. Above
- * WINDOW_SLICES_MAX slices a window, records go to every window instead
- * (`whole`). A slice entry may count only from some window on, since a
- * record can be late for the first windows of its slice: `first`. Times are
- * ms, negative ones allowed, floor division throughout; times beyond
+ * WINDOW_SLICES_MAX slices a window, or where accumulators cannot merge,
+ * records go to every window instead (`whole`). A slice entry may count only
+ * from some window on, since a record can be late for the first windows of its
+ * slice: `first`. Times are ms, negative ones allowed, floor division
+ * throughout; times beyond
  * +-WINDOW_TIME_MAX are refused by event_time so that no sum overflows.
  * Thread: pure functions, any.
  */
@@ -33,6 +34,12 @@ struct window_spec {
 
 /** Fill from the normalised step (window, lateness_ms). @thread any. */
 void window_spec_init(struct window_spec *w, const struct opt *step);
+
+/**
+ * Keep windows whole whatever their slices: for accumulators that cannot
+ * merge. Of use before the first record only. @thread any.
+ */
+void window_spec_keep_whole(struct window_spec *w);
 
 /** Where a record counts. */
 struct window_place {

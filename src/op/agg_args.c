@@ -54,8 +54,7 @@ agg_args_fini(struct agg_args *a)
 }
 
 int
-agg_args_add(struct agg_args *a, const struct rec *r, void *block,
-             struct err *e)
+agg_args_load(struct agg_args *a, const struct rec *r, struct err *e)
 {
     uint32_t i;
     int rc;
@@ -67,5 +66,12 @@ agg_args_add(struct agg_args *a, const struct rec *r, void *block,
     }
     if (a->whole_record)
         script_agg_record(a->op->env->script, r, a->op->reader);
+    return 0;
+}
+
+int
+agg_args_put(struct agg_args *a, const struct rec *r, void *block,
+             struct err *e)
+{
     return aggset_add(a->set, block, a->vals, r, e);
 }

@@ -19,8 +19,14 @@ struct agg_args {
 
 MUST_USE int agg_args_init(struct agg_args *a, struct op *op, struct err *e);
 void agg_args_fini(struct agg_args *a);
-/** Fetch the values of `r` and add them to the accumulators in `block`. */
-MUST_USE int agg_args_add(struct agg_args *a, const struct rec *r, void *block,
+/**
+ * Fetch the values of `r`: user functions are called here, once a record,
+ * however many windows agg_args_put() then adds them to.
+ */
+MUST_USE int agg_args_load(struct agg_args *a, const struct rec *r,
+                           struct err *e);
+/** Add the values that agg_args_load() fetched to a block, all or none. */
+MUST_USE int agg_args_put(struct agg_args *a, const struct rec *r, void *block,
                           struct err *e);
 
 #endif

@@ -152,20 +152,52 @@ late_record(struct op_global *g, const struct rec *r)
     return 0;
 }
 
-static int
-add_at(struct op_global *g, const struct rec *r, struct partial *head,
-       struct err *e)
+/* Add the loaded record to one entry; *ret_bad is the record's failure.
+ * @return whether the entry still takes records. */
+static bool
+add_entry(struct op_global *g, const struct rec *r, const struct partial *head,
+          int *ret_bad, struct err *e)
 {
     struct table_entry *t = winstate_upsert(g->state, head);
-    int rc;
 
     if (t == NULL)
+        return false;
+    *ret_bad = agg_args_put(&g->args, r, t->block, e);
+    if (*ret_bad == 0)
+        t->count++;
+    return true;
+}
+
+/* Windows that are kept whole: one entry a window, but one failure a record;
+ * a record that the first window refuses is in none. */
+static int
+add_whole(struct op_global *g, const struct rec *r,
+          const struct window_place *place, struct partial *head, struct err *e)
+{
+    bool added = false, taken = false;
+    int failed = 0;
+    struct err why;
+
+    head->first = WINDOW_FIRST_ALL;
+    for (; head->slice <= place->last && (failed == 0 || added);
+         head->slice += g->window.slide) {
+        int bad = 0;
+
+        if (!add_entry(g, r, head, &bad, e))
+            continue;
+        taken = true;
+        added = added || bad == 0;
+        if (bad != 0) {
+            failed = bad;
+            why = *e;
+        }
+    }
+    if (!taken)
         return late_record(g, r);
-    rc = agg_args_add(&g->args, r, t->block, e);
-    if (rc != 0)
-        return op_fail(&g->op, r, e);
-    t->count++;
-    return 0;
+    if (failed == 0)
+        return 0;
+    *e = why;
+    return op_fail(&g->op, r, e);
 }
 
 static int
@@ -175,21 +207,23 @@ add_record(struct op_global *g, const struct rec *r, const struct rec_key *key,
     struct partial head = {
         .hash = key->hash, .key = key->bytes, .key_len = key->len};
     struct window_place place;
-    int rc = 0;
+    int bad;
 
     window_place(&g->window, r->ts, r->wm, &place);
     if (place.late)
         return late_record(g, r);
     if (place.missed != 0)
         count_add(&g->op.count->late_windows, place.missed);
+    bad = agg_args_load(&g->args, r, e);
+    if (bad != 0)
+        return op_fail(&g->op, r, e);
     head.slice = place.slice;
     head.first = place.first;
-    if (!g->window.whole)
-        return add_at(g, r, &head, e);
-    head.first = WINDOW_FIRST_ALL;
-    for (; head.slice <= place.last && rc == 0; head.slice += g->window.slide)
-        rc = add_at(g, r, &head, e);
-    return rc;
+    if (g->window.whole)
+        return add_whole(g, r, &place, &head, e);
+    if (!add_entry(g, r, &head, &bad, e))
+        return late_record(g, r);
+    return bad != 0 ? op_fail(&g->op, r, e) : 0;
 }
 
 /* Input that is distributed by the key already: the key is made here. */
@@ -320,6 +354,8 @@ global_init(struct op_global *g, struct err *e)
     }
     if (r != 0)
         return r;
+    if (!g->args.set->mergeable)
+        window_spec_keep_whole(&g->window);
     g->state = winstate_new(&g->window, g->args.set);
     g->format = row_format_new(g->op.step, g->args.set,
                                key_is_read(g->op.env->plan, g->op.step));

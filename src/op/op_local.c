@@ -123,15 +123,16 @@ flush(struct op_local *l, struct err *e)
 }
 
 static int
-add_single(struct op_local *l, const struct ahead *a, struct err *e)
+add_single(struct op_local *l, const struct ahead *a, int *ret_bad,
+           struct err *e)
 {
     int r;
 
     aggset_init(l->args.set, l->scratch);
-    r = agg_args_add(&l->args, a->rec, l->scratch, e);
-    if (r != 0) {
+    *ret_bad = agg_args_put(&l->args, a->rec, l->scratch, e);
+    if (*ret_bad != 0) {
         aggset_fini(l->args.set, l->scratch);
-        return op_fail(&l->op, a->rec, e);
+        return 0;
     }
     count_add(&l->op.count->bypassed, 1);
     l->sample_in++;
@@ -139,17 +140,18 @@ add_single(struct op_local *l, const struct ahead *a, struct err *e)
     return r != 0 ? op_fail(&l->op, a->rec, e) : 0;
 }
 
+/* Add the loaded record to one entry; *ret_bad is the record's failure. */
 static int
-add_record(struct op_local *l, const struct ahead *a, struct err *e)
+add_entry(struct op_local *l, const struct ahead *a, int *ret_bad,
+          struct err *e)
 {
     const struct window_place *p = &a->place;
     struct table_entry *t;
     int64_t deadline;
     bool fresh;
-    int r;
 
     if (l->bypass)
-        return add_single(l, a, e);
+        return add_single(l, a, ret_bad, e);
     t = table_upsert(&l->table, a->hash, l->keys.buf.data + a->key, a->len,
                      &fresh);
     if (fresh) {
@@ -160,9 +162,9 @@ add_record(struct op_local *l, const struct ahead *a, struct err *e)
         if (l->since_ms < 0)
             l->since_ms = l->op.env->now_ms;
     }
-    r = agg_args_add(&l->args, a->rec, t->block, e);
-    if (r != 0)
-        return op_fail(&l->op, a->rec, e);
+    *ret_bad = agg_args_put(&l->args, a->rec, t->block, e);
+    if (*ret_bad != 0)
+        return 0;
     t->count++;
     l->sample_in++;
     if (l->table.count >= (uint64_t)l->size_max ||
@@ -216,24 +218,53 @@ look(struct op_local *l, const struct rec *r, struct ahead *a, struct err *e)
     return 1;
 }
 
-/* Windows above the slice limit: one entry a window. */
+static int
+add_record(struct op_local *l, const struct ahead *a, struct err *e)
+{
+    int bad = agg_args_load(&l->args, a->rec, e), r = 0;
+
+    if (bad == 0)
+        r = add_entry(l, a, &bad, e);
+    if (r != 0)
+        return r;
+    return bad != 0 ? op_fail(&l->op, a->rec, e) : 0;
+}
+
+/* Windows that are kept whole: one entry a window, but one failure a record;
+ * a record that the first window refuses is in none. */
 static int
 add_whole(struct op_local *l, struct ahead *a, struct err *e)
 {
+    int failed = agg_args_load(&l->args, a->rec, e), r = 0;
+    bool added = false;
+    struct err why;
     struct prefix p;
-    int r = 0;
 
-    for (; a->place.slice <= a->place.last && r == 0;
+    if (failed != 0)
+        why = *e;
+    for (; a->place.slice <= a->place.last && (failed == 0 || added);
          a->place.slice += l->window.slide) {
+        int bad = 0;
+
         memcpy(&p, l->keys.buf.data + a->key, sizeof p);
         p.slice = a->place.slice;
         p.first = WINDOW_FIRST_ALL;
         memcpy(l->keys.buf.data + a->key, &p, sizeof p);
         a->place.first = WINDOW_FIRST_ALL;
         a->hash = p.hash ^ hash_splitmix((uint64_t)p.slice);
-        r = add_record(l, a, e);
+        r = add_entry(l, a, &bad, e);
+        if (r != 0)
+            return r;
+        added = added || bad == 0;
+        if (bad != 0) {
+            failed = bad;
+            why = *e;
+        }
     }
-    return r;
+    if (failed == 0)
+        return 0;
+    *e = why;
+    return op_fail(&l->op, a->rec, e);
 }
 
 static int
