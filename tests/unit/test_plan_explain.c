@@ -17,7 +17,7 @@ static const char tenant[] =
     " place:'tenant.lua:11', key_place:'tenant.lua:9', inputs:[{step:3}],"
     " key:[{name:'tenant_id', field:'tenant_id'},"
     "  {name:'metric_name', field:'metric_name'},"
-    "  {name:'dimensions', field:'dimensions'}], on_null:'fail',"
+    "  {name:'dimensions', field:'dimensions'}], on_null:'skip',"
     " window:{kind:'tumbling', size_ms:60000, offset_ms:0,"
     "  place:'tenant.lua:10'}, lateness_ms:0,"
     " aggs:[{name:'mean', fn:'avg', args:[{field:'value'}]},"
@@ -65,7 +65,7 @@ static const char prices[] =
     " out_of_orderness_ms:0, idle_ms:30000, all_idle_ms:-1},"
     "{kind:'aggregate', name:'aggregate-1', auto:true,"
     " place:'prices.lua:10', inputs:[{step:2}],"
-    " key:[{name:'sym', field:'sym'}], on_null:'fail',"
+    " key:[{name:'sym', field:'sym'}], on_null:'skip',"
     " window:{kind:'tumbling', size_ms:60000}, lateness_ms:0,"
     " aggs:[{name:'mid', fn:'custom', place:'prices.lua:3',"
     "  args:[{field:'price'}], init:@1, add:@2, result:@3}]},"
@@ -106,14 +106,14 @@ static const char graph[] =
     "{kind:'map', name:'map-1', place:'job.lua:6', func:@1,"
     " inputs:[{step:2, rebalance:true}, {step:4, rebalance:true}]},"
     "{kind:'aggregate', name:'aggregate-1', place:'job.lua:7',"
-    " inputs:[{step:5}], key:[{name:'k', field:'k'}], on_null:'fail',"
+    " inputs:[{step:5}], key:[{name:'k', field:'k'}], on_null:'skip',"
     " window:{kind:'hopping', size_ms:10000, slide_ms:5000},"
     " aggs:[{name:'n', fn:'count', args:[]}]},"
     "{kind:'sink', name:'out', place:'job.lua:7', inputs:[{step:6}],"
     " connector:'stdout', conn:{format:'json'}},"
     "{kind:'aggregate', name:'aggregate-2', place:'job.lua:8',"
     " inputs:[{step:5}], key:[{name:'k', field:'k'}, {name:'j', field:'j'}],"
-    " on_null:'fail', window:{kind:'tumbling', size_ms:90000,"
+    " on_null:'skip', window:{kind:'tumbling', size_ms:90000,"
     " offset_ms:1500}, aggs:[{name:'n', fn:'sum', args:[{field:'v'}]}]},"
     "{kind:'sink', name:'out2', place:'job.lua:8', inputs:[{step:8}],"
     " connector:'blackhole', conn:{format:'json'}}]}";
@@ -225,7 +225,7 @@ arguments_are_written_as_the_job_said_them(void **state)
                 " {name:'e', func:@1}, {name:'f.g', field:'f\\\\.g'}]}",
                 "  3 select x: select=[a, b.c, d=b.c, e=lua, f.g=f");
     expect_step("{kind:'aggregate', name:'x', place:'j.lua:3', key:[],"
-                " inputs:[{step:2}], on_null:'skip', window:{kind:'global'},"
+                " inputs:[{step:2}], on_null:'fail', window:{kind:'global'},"
                 " late_output:'late', lateness_ms:90000,"
                 " aggs:[{name:'a', fn:'min_by', args:[{field:'p'},"
                 "  {field:'x.y'}], what:['y'], what_list:false}, {name:'b', "
@@ -237,7 +237,7 @@ arguments_are_written_as_the_job_said_them(void **state)
                 " {name:'d', fn:'sum', args:[{field:'v'}], as:'float',"
                 "  overflow:'string'}]}",
                 "local_aggregate x: key=[] window=global() late_output=late "
-                "on_null=skip select=[a=min_by(p, x.y), "
+                "on_null=fail select=[a=min_by(p, x.y), "
                 "b=max_by(lua, [x, y]), c=percentile(v, [0.50, 1], "
                 "error=0.05), d=sum(v, as=float, "
                 "overflow=string)] (j.lua:3)");
@@ -253,7 +253,7 @@ json_has_the_contracts_shape(void **state)
         "\"output\":\"main\",\"exchange\":\"hash\",\"carries\":\"partials\","
         "\"keys\":[\"tenant_id\",\"metric_name\",\"dimensions\"]}],"
         "\"options\":{\"key\":[\"tenant_id\",\"metric_name\","
-        "\"dimensions\"],\"on_null\":\"fail\",\"window\":{\"kind\":"
+        "\"dimensions\"],\"on_null\":\"skip\",\"window\":{\"kind\":"
         "\"tumbling\",\"size_ms\":60000,\"offset_ms\":0,\"place\":"
         "\"tenant.lua:10\"},\"lateness_ms\":0},\"select\":[{\"name\":"
         "\"mean\",\"aggregate\":\"avg(value)\"}";
