@@ -63,7 +63,7 @@ cmd_run(struct cli *c)
     if (fill_conf(c, &conf, &e) != 0)
         return cmd_usage_error(c, &e);
     if (script_read_file(c->operand, &text, &conf.text_len, &e) != 0)
-        return cmd_error(c, &e);
+        return run_refuse(&conf, &e);
     conf.text = text;
     if (conf.progress)
         log_set_progress(true);

@@ -307,6 +307,11 @@ op_fail(struct op *op, const struct rec *r, struct err *e)
     struct op_failure f;
     bool first = true;
 
+    if (e->code == ERR_IO && (e->flags & ERR_FATAL) != 0 &&
+        job->closed != NULL) {
+        job->closed(job->arg); /* the sink drops what it gets from now on */
+        return 0;
+    }
     if (e->code != ERR_RECORD) { /* the sink, source or engine is broken */
         memset(&f, 0, sizeof f);
         fill_failure(&f, step, r, e);

@@ -117,6 +117,7 @@ struct op_job {
                 uint64_t round, const struct buf *positions);
     /** The job fails with this record. Any thread; the first one counts. */
     void (*failed)(void *arg, const struct op_failure *f);
+    void (*closed)(void *arg); /* nobody reads stdout: stop, as SIGTERM does */
     void *arg;
 };
 

@@ -183,19 +183,6 @@ do_tick(struct job *j, int64_t *last_connectors, struct err *e)
     return rounds_tick(&j->rounds, now_ms, e);
 }
 
-/* stdout without a reader: stop as SIGTERM does. @return true if so. */
-static bool
-take_closed_pipe(struct job *j)
-{
-    bool closed;
-
-    (void)pthread_mutex_lock(&j->failure_lock);
-    closed = j->has_failure && j->failure.err.code == ERR_IO &&
-             (j->failure.err.flags & ERR_FATAL) != 0;
-    (void)pthread_mutex_unlock(&j->failure_lock);
-    return closed;
-}
-
 static void
 start_events(struct job *j)
 {
@@ -223,10 +210,10 @@ job_loop(struct job *j)
     err_clear(&e);
     while (!job_is_done(j)) {
         (void)ev_run(j->loop, 0);
-        if (atomic_load(&j->failing)) {
-            j->pipe_closed = take_closed_pipe(j);
+        if (atomic_load(&j->failing))
             break;
-        }
+        if (atomic_load(&j->pipe_closed))
+            job_stop(j);
         if (do_tick(j, &last_connectors, &e) != 0) {
             job_failed(j, &e);
             break;
@@ -286,14 +273,14 @@ finish(struct job *j)
     if (!j->has_failure && rounds_final(&j->rounds, &e) != 0)
         job_failed(j, &e);
     progress_clear(j);
-    if (!j->has_failure)
-        return 0;
-    if (j->pipe_closed) {
-        log_line(LOG_INFO, "stdout was closed by its reader: stopped");
-        return j->plan->bounded ? 0 : 74;
+    if (j->has_failure) {
+        report(j);
+        return err_exit_code(j->failure.err.code);
     }
-    report(j);
-    return err_exit_code(j->failure.err.code);
+    if (!j->pipe_closed)
+        return 0;
+    log_line(LOG_INFO, "stdout was closed by its reader: stopped");
+    return j->plan->bounded ? 0 : 74;
 }
 
 static void
@@ -303,6 +290,16 @@ say_at_start(const struct job *j)
         log_line(LOG_WARN, "this version keeps windows in memory only: after "
                            "a stop the job begins again by its start "
                            "policies, open windows are lost");
+}
+
+int
+run_refuse(const struct run_conf *conf, const struct err *e)
+{
+    int code = err_exit_code(e->code);
+
+    log_error(e, false, NULL);
+    summary_write_failed(conf, NULL, clock_wall_ms(), e, code);
+    return code;
 }
 
 int
@@ -325,8 +322,8 @@ run_job(const struct run_conf *conf, struct err *e)
     if (r != 0) {
         code = err_exit_code(r);
         log_error(e, r != ERR_JOBFILE && r != ERR_USAGE, NULL);
-        (void)summary_write_failed(conf, j.plan != NULL ? j.plan->name : NULL,
-                                   e, code, e);
+        summary_write_failed(conf, j.plan != NULL ? j.plan->name : NULL,
+                             j.started_ms, e, code);
         job_close(&j);
         return code;
     }

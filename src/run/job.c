@@ -32,6 +32,15 @@ on_failure(void *arg, const struct op_failure *f)
     job_wake(j);
 }
 
+static void
+on_closed(void *arg)
+{
+    struct job *j = arg;
+
+    atomic_store(&j->pipe_closed, true);
+    job_wake(j);
+}
+
 void
 job_failed(struct job *j, const struct err *e)
 {
@@ -206,6 +215,7 @@ open_steps(struct job *j, struct err *e)
     o->arg = j;
     o->ack = rounds_ack;
     o->failed = on_failure;
+    o->closed = on_closed;
     o->seen = op_seen_new();
     o->counters = mem_zalloc(p->logical_count * sizeof *o->counters);
     o->clocks = mem_zalloc(p->step_count * sizeof(struct wm_source *));

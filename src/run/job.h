@@ -47,7 +47,7 @@ struct job {
     int64_t started_ms, started_mono_ms; /* wall, monotonic */
     int stop_signal;                     /* first SIGTERM or SIGINT, or 0 */
     bool stopping;                       /* sources were told to stop */
-    bool pipe_closed;                    /* stdout has no reader */
+    atomic_bool pipe_closed;             /* stdout has no reader */
     int64_t stop_mono_ms;                /* when stopping began */
     pthread_mutex_t failure_lock;
     bool has_failure, has_record; /* has_record: `failure` has coordinates */
@@ -84,9 +84,14 @@ struct subtask *job_subtasks(const struct job *j, uint32_t chain);
 void summary_put(struct job *j, struct buf *out, int exit_code);
 /** Write it atomically to conf->summary_path, if there is one. */
 int summary_write(struct job *j, int exit_code, struct err *e);
-/** Summary of a job that did not come to run (load or open failed). */
-int summary_write_failed(const struct run_conf *conf, const char *name,
-                         const struct err *error, int exit_code, struct err *e);
+/**
+ * Summary of a job that did not come to run (load or open failed).
+ * @param name NULL while the job has none. A summary that cannot be written
+ *        is logged.
+ */
+void summary_write_failed(const struct run_conf *conf, const char *name,
+                          int64_t started_ms, const struct err *error,
+                          int exit_code);
 
 /* Sum of the counters of a logical step. */
 struct step_sums {

@@ -111,6 +111,8 @@ complete(struct rounds *r, bool final, struct err *e)
     uint32_t i;
     int rc = 0;
 
+    /* Rows that nobody took are not acknowledged. */
+    tell = tell && !atomic_load(&r->job->pipe_closed);
     for (i = 0; i < p->step_count && rc == 0; i++) {
         if (p->steps[i].kind == STEP_SOURCE && tell)
             rc = tell_source(r, i, final, e);

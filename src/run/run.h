@@ -42,4 +42,13 @@ struct run_conf {
  */
 int run_job(const struct run_conf *conf, struct err *e);
 
+/**
+ * End a run whose job file cannot even be read: reports the error and writes
+ * the summary.
+ *
+ * @param conf borrowed; its text is not looked at.
+ * @return the process's exit code. @thread main.
+ */
+int run_refuse(const struct run_conf *conf, const struct err *e);
+
 #endif

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "run/job.h"
 
 static void
@@ -206,7 +207,7 @@ put_watermark(const struct job *j, struct buf *b)
 static const char *
 status_name(const struct job *j)
 {
-    if (j->has_failure && !j->pipe_closed)
+    if (j->has_failure)
         return "failed";
     if (j->stopping || j->pipe_closed)
         return "stopped";
@@ -219,13 +220,22 @@ put_error(const struct job *j, struct buf *b)
     char text[ERR_MSG_MAX + ERR_WHERE_MAX + 3];
     const struct err *e = &j->failure.err;
 
-    if (!j->has_failure || j->pipe_closed) {
+    if (!j->has_failure) {
         put_text(b, "error", NULL);
         return;
     }
     (void)snprintf(text, sizeof text, "%s%s%s", e->where,
                    e->where[0] != '\0' ? ": " : "", e->msg);
     put_text(b, "error", text);
+}
+
+/* This version takes none. */
+static void
+put_no_checkpoints(struct buf *b)
+{
+    put_name(b, "checkpoints");
+    buf_adds(b, "{\"completed\":0,\"failed\":0,\"last\":null,"
+                "\"restored\":null}");
 }
 
 void
@@ -245,9 +255,7 @@ summary_put(struct job *j, struct buf *b, int exit_code)
     put_int(b, "reload", 0);
     put_int(b, "restarts", 0);
     put_watermark(j, b);
-    put_name(b, "checkpoints");
-    buf_adds(b, "{\"completed\":0,\"failed\":0,\"last\":null,"
-                "\"restored\":null}");
+    put_no_checkpoints(b);
     put_count(b, "rounds", j->rounds.completed);
     put_name(b, "steps");
     buf_addc(b, '{');
@@ -297,16 +305,16 @@ summary_write(struct job *j, int exit_code, struct err *e)
     return r;
 }
 
-int
+void
 summary_write_failed(const struct run_conf *conf, const char *name,
-                     const struct err *error, int exit_code, struct err *e)
+                     int64_t started_ms, const struct err *error, int exit_code)
 {
     char text[ERR_MSG_MAX + ERR_WHERE_MAX + 3];
     struct buf b;
-    int r;
+    struct err e;
 
     if (conf->summary_path == NULL)
-        return 0;
+        return;
     (void)snprintf(text, sizeof text, "%s%s%s", error->where,
                    error->where[0] != '\0' ? ": " : "", error->msg);
     buf_init(&b);
@@ -315,10 +323,18 @@ summary_write_failed(const struct run_conf *conf, const char *name,
     put_text(&b, "status", "failed");
     put_int(&b, "exit_code", exit_code);
     put_text(&b, "error", text);
+    put_int(&b, "started", started_ms);
     put_int(&b, "ended", clock_wall_ms());
+    put_text(&b, "parallelism", NULL);
+    put_text(&b, "slots", NULL);
+    put_int(&b, "reload", 0);
+    put_int(&b, "restarts", 0);
+    put_text(&b, "watermark", NULL);
+    put_no_checkpoints(&b);
     put_name(&b, "steps");
     buf_adds(&b, "{}}");
-    r = write_file(conf->summary_path, &b, e);
+    err_clear(&e);
+    if (write_file(conf->summary_path, &b, &e) != 0)
+        log_error(&e, true, NULL);
     buf_fini(&b);
-    return r;
 }

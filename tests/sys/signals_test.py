@@ -214,6 +214,28 @@ def closed_stdout_ends_a_bounded_job_with_0(binary):
         job.p.stdout = open(os.devnull, "rb")
 
 
+def with_file(text):
+    return text.replace("job:source", "local x = job:source").replace(
+        "return job", 'x:sink("file", s.file { path = "parts" })\nreturn job')
+
+
+def a_closed_stdout_leaves_no_file_open(binary):
+    for text, code in ((UNBOUNDED, 74), (BOUNDED, 0)):
+        with Job(binary, with_file(text), "--set",
+                 "rate=0") as job:
+            job.first_bytes()
+            job.p.stdout.close()
+            job.p.wait(WAIT_S)
+            assert job.p.returncode == code, (job.p.returncode, job.stderr())
+            job.p.stdout = open(os.devnull, "rb")
+            parts = os.listdir(os.path.join(job.folder, "parts"))
+            assert parts == ["part-0-000001.jsonl"], parts
+            s = job.summary()
+            assert s["status"] == "stopped" and s["error"] is None, s
+            steps = s["steps"]
+            assert steps["file"]["records_in"] == steps["in"]["records_out"], s
+
+
 def a_stalled_sink_keeps_memory_flat_and_loses_nothing(binary):
     with Job(binary, BOUNDED, "--set", "rate=0") as job:
         out = job.first_bytes()
@@ -251,6 +273,7 @@ TESTS = [
     sigusr1_writes_the_counters,
     closed_stdout_ends_an_endless_job_with_74,
     closed_stdout_ends_a_bounded_job_with_0,
+    a_closed_stdout_leaves_no_file_open,
     a_stalled_sink_keeps_memory_flat_and_loses_nothing,
     an_idle_job_does_not_use_the_processor,
 ]
