@@ -33,8 +33,8 @@ local readers = {
   string = function(text) return text end,
   integer = function(text) return text:find "^[+-]?%d+$" and math.tointeger(tonumber(text)) end,
   float = function(text)
-    local n = not text:find "[xXnN]" and tonumber(text)
-    return n and n + 0.0
+    local n = text:find "^[+-]?[%d.]+[eE]?[+-]?%d*$" and tonumber(text)
+    return n and math.abs(n) < math.huge and n + 0.0 or nil
   end,
   boolean = function(text)
     if text == "true" then return true elseif text == "false" then return false end
@@ -101,7 +101,7 @@ function M.api.job(name, t)
   end
   local o = job_options(place, t)
   host.limits(o.lua.memory, o.lua.call_timeout_ms, o.lua.load_timeout_ms)
-  local d = { name = name, place = place, options = o, steps = check.list(), counts = {}, names = {} }
+  local d = { name = name, place = place, options = o, steps = check.list(), counts = {}, names = {}, watched = {} }
   the_job = { object = steps.new_job(d), data = d }
   return the_job.object
 end
@@ -121,8 +121,9 @@ function M.finish(result)
     error(("%s: the file must end with return job, got %s"):format(last, result == nil and "nothing" or check.got(result)), 0)
   end
   local d = the_job.data
+  steps.check_ends(d)
   d.done, sealed = true, true
-  return { name = d.name, file = host.file, options = d.options, steps = d.steps, warnings = check.list() }
+  return { name = d.name, place = d.place, file = host.file, options = d.options, steps = d.steps, warnings = check.list() }
 end
 
 -- Close the public module: unknown names fail with the nearest one.

@@ -77,8 +77,9 @@ end
 local function parse(text, units)
   local total, at = 0, 1
   repeat
-    local int, frac, unit, after = text:match("^(%d+)%.?(%d*)(%a+)()", at)
-    local n = int and units[unit] and times(int, frac, units[unit])
+    local int, frac, unit, after = text:match("^(%d+)(%.?%d*)(%a+)()", at)
+    if frac then frac = frac:match "^%.(%d+)$" or frac == "" and frac end
+    local n = frac and units[unit] and times(int, frac, units[unit])
     if not n then return end
     total, at = total + n, after
   until at > #text

@@ -48,6 +48,10 @@ local text = {
     delimiter:delimiter nan:enum(error,null,string)
     invalid_utf8:enum(error,replace)]],
 
+  -- sources that make their records themselves: JSON, valid, in int64
+  row_format = [[format:enum(json) on_error:enum(fail,skip;quarantine)
+    validate:bool bigint:enum(error,string,float)]],
+
   -- connectors
   kafka_source = [[topic:any! start:any! stop:any bootstrap_servers:string
     group:string isolation:enum(read_committed,read_uncommitted)
@@ -63,9 +67,9 @@ local text = {
   stdout_sink = [[key:any envelope:bool +sink_format]],
   blackhole_sink = [[+sink_format]],
   generator_source = [[count:int(0) rate:num(0) partitions:int(1,65536)
-    seed:int fields:table! on_error:enum(fail,skip;quarantine)]],
+    seed:int fields:table! +row_format]],
   lua_source = [[open:func read:func! close:func partitions:int(1,65536)
-    poll:period on_error:enum(fail,skip;quarantine)]],
+    poll:period +row_format]],
   lua_sink = [[open:func write:func! flush:func close:func commit@3
     last_round@3 on_error:enum(fail,skip;quarantine)]],
 

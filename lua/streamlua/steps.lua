@@ -29,22 +29,44 @@ local function add(job, step, kind, place, opts, name)
   return #job.steps
 end
 
-local function stream(job, inputs, outputs)
-  return check.new("stream", { job = job, inputs = inputs, outputs = outputs }, mt.stream)
+local function stream(job, inputs)
+  return check.new("stream", { job = job, inputs = inputs }, mt.stream)
 end
 
-local function after(job, index, outputs)
-  return stream(job, check.list { { step = index, output = "main", rebalance = false } }, outputs)
+local function after(job, index)
+  return stream(job, check.list { { step = index, output = "main", rebalance = false } })
 end
 
-local function copy_inputs(inputs)
+-- What key_by, window, union, rebalance and side_output give is no step, so
+-- the plan cannot see when nobody reads it: it is watched here.
+local function watch(object, kind, place)
+  local d = check.data(object)
+  d.watched = { kind = kind, place = place, used = false }
+  d.job.watched[#d.job.watched + 1] = d.watched
+  return object
+end
+
+local function used(d)
+  if d.watched then d.watched.used = true end
+  return d
+end
+
+-- At the end of the load: the first of them that leads nowhere.
+function M.check_ends(d)
+  for _, w in ipairs(d.watched) do
+    if not w.used then fail(w.place, w.kind, "this stream reaches no sink") end
+  end
+end
+
+-- The inputs of whoever reads the stream `d`.
+local function take(d)
   local out = check.list()
-  for i, x in ipairs(inputs) do out[i] = { step = x.step, output = x.output, rebalance = x.rebalance } end
+  for i, x in ipairs(used(d).inputs) do out[i] = { step = x.step, output = x.output, rebalance = x.rebalance } end
   return out
 end
 
 local function step(d, kind, place, opts, fields)
-  fields.inputs = copy_inputs(d.inputs)
+  fields.inputs = take(d)
   return after(d.job, add(d.job, fields, kind, place, opts))
 end
 
@@ -85,7 +107,7 @@ function str.sink(d, place, self, name, spec, o)
   local opts = named_options(place, "sink", name, o)
   local kind, conn, on_error = connectors.use(place, "sink", name, spec)
   opts.on_error = opts.on_error or on_error
-  add(d.job, { connector = kind, conn = conn, inputs = copy_inputs(d.inputs) }, "sink", place, opts, name)
+  add(d.job, { connector = kind, conn = conn, inputs = take(d) }, "sink", place, opts, name)
   return self
 end
 
@@ -117,21 +139,21 @@ end
 
 function str.rebalance(d, place, _, o)
   if o ~= nil then fail(place, "rebalance", "takes no options, got %s", check.got(o)) end
-  local inputs = copy_inputs(d.inputs)
+  local inputs = take(d)
   for _, x in ipairs(inputs) do x.rebalance = true end
-  return stream(d.job, inputs)
+  return watch(stream(d.job, inputs), "rebalance", place)
 end
 
 function str.union(d, place, _, ...)
-  local inputs = copy_inputs(d.inputs)
+  local inputs = take(d)
   local n = select("#", ...)
   if n == 0 then expected(place, "union", "first argument", "a stream", nil) end
   for i = 1, n do
     local other = select(i, ...)
     if check.kind(other) ~= "stream" then expected(place, "union", "argument " .. i, "a stream", other) end
-    for _, x in ipairs(copy_inputs(check.data(other).inputs)) do inputs[#inputs + 1] = x end
+    for _, x in ipairs(take(check.data(other))) do inputs[#inputs + 1] = x end
   end
-  return stream(d.job, inputs)
+  return watch(stream(d.job, inputs), "union", place)
 end
 
 function str.side_output(d, place, _, name)
@@ -142,7 +164,8 @@ function str.side_output(d, place, _, name)
     fail(place, "side_output", 'step %s has no side output "%s"; it has %s', from.name, name,
       late and '"' .. late .. '"' or "none")
   end
-  return stream(d.job, check.list { { step = d.inputs[1].step, output = name, rebalance = false } })
+  return watch(stream(d.job, check.list { { step = d.inputs[1].step, output = name, rebalance = false } }),
+    "side_output", place)
 end
 
 function str.key_by(d, place, _, what, o)
@@ -157,7 +180,8 @@ function str.key_by(d, place, _, what, o)
     expected(place, "key_by", "first argument", "a field, a table of fields or a function", what)
   end
   local opts = check.options(place, "key_by", o, "key_by")
-  return check.new("keyed", { job = d.job, inputs = d.inputs, key = key, place = place, on_null = opts.on_null }, mt.keyed)
+  return watch(check.new("keyed", { job = d.job, inputs = take(d), key = key, place = place,
+    on_null = opts.on_null }, mt.keyed), "key_by", place)
 end
 
 function keyed.window(d, place, _, spec, o)
@@ -175,9 +199,9 @@ function keyed.window(d, place, _, spec, o)
       end
     end
   end
-  return check.new("windowed", { job = d.job, inputs = d.inputs, key = d.key, key_place = d.place,
+  return watch(check.new("windowed", { job = d.job, inputs = used(d).inputs, key = d.key, key_place = d.place,
     on_null = d.on_null, window = w, lateness_ms = opts.lateness_ms or 0, late_output = opts.late_output,
-    name = opts.name }, mt.windowed)
+    name = opts.name }, mt.windowed), "window", place)
 end
 
 local function one_aggregate(place)
@@ -221,32 +245,40 @@ M.later = {
   windowed = { reduce = 2, process = 2, top_n = 2 },
 }
 
+-- Whether the name is a step of a later stage, of any object.
+local function is_later(name)
+  for kind, names in pairs(M.later) do
+    if names[name] and not (kind == "keyed" and name == "aggregate") then return true end
+  end
+  return false
+end
+
 -- What to say of a step that exists, but not on this object.
 local function misplaced(place, kind, name)
   if name == "aggregate" and kind == "keyed" then
     check.later(place, "aggregate without window is")
   elseif (kind == "keyed" or kind == "windowed") and str[name] then
-    if name == "sink" then
+    if name == "key_by" then
+      fail(place, name, "the stream has a key already; window and aggregate it first")
+    elseif name == "sink" then
       fail(place, name, "a %s stream has no sink; put the step before key_by, or aggregate first", kind)
     elseif name == "side_output" then
       fail(place, name, "a %s stream has no side outputs; ask the stream that aggregate gives", kind)
     end
     fail(place, name, "a %s stream has no %s; put the step before key_by", kind, name)
-  elseif kind == "stream" and (windowed[name] or M.later.windowed[name]) or name == "window" and kind == "stream" then
+  elseif kind == "stream" and (windowed[name] or keyed[name]) then
     fail(place, name, "key_by is missing before %s%s", name, name == "window" and "" or " (and window)")
-  elseif kind == "stream" and M.later.keyed[name] and not M.later.stream[name] then
-    fail(place, name, "key_by is missing before %s", name)
   elseif kind == "windowed" and name == "window" then
     fail(place, name, "the stream has a window already; aggregate it first")
   elseif kind == "job" and (str[name] or keyed[name] or windowed[name]) then
     fail(place, name, "a job has no %s; begin with job:source(name, spec)", name)
-  elseif name == "source" or name == "table" then
-    fail(place, name, "only the job has %s: job:%s(name, spec)", name, name)
+  elseif name == "source" and kind ~= "job" then
+    fail(place, name, "only the job has sources: job:source(name, spec)")
   end
 end
 
 local function index(kind)
-  local own, later = methods[kind], M.later[kind]
+  local own = methods[kind]
   return function(_, name)
     local place = where()
     local method = own[name]
@@ -261,10 +293,8 @@ local function index(kind)
         return method(d, place, self, ...)
       end
     end
-    if later[name] and not (name == "aggregate" and kind == "keyed") then
-      check.later(place, name .. " is")
-    end
     misplaced(place, kind, name)
+    if is_later(name) then check.later(place, name .. " is") end
     check.unknown(place, kind, "step", name, check.names.sorted(own))
   end
 end

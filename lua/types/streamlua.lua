@@ -186,21 +186,25 @@
 
 ---@class streamlua.blackhole_sink : streamlua.sink_format
 
----@class streamlua.generator_source
+---@class streamlua.row_format
+---@field format? "json" # such a source makes its records itself
+---@field on_error? "fail"|"skip"
+---@field validate? boolean # they are valid
+---@field bigint? "error"|"string"|"float" # their integers are in int64
+
+---@class streamlua.generator_source : streamlua.row_format
 ---@field count? integer # records; unbounded, if not given
 ---@field rate? number # records per second; 0 is as fast as possible
 ---@field partitions? integer # 1
 ---@field seed? integer # 1
 ---@field fields table<string, streamlua.Template|streamlua.constant|fun(i: integer): any>
----@field on_error? "fail"|"skip"
 
----@class streamlua.lua_source
+---@class streamlua.lua_source : streamlua.row_format
 ---@field open? fun(partition?: integer)
 ---@field read fun(position: any, max: integer, partition?: integer): table[]?, any # records and the position behind them; {} none now, nil the end
 ---@field close? fun()
 ---@field partitions? integer # 1
 ---@field poll? streamlua.duration # how soon to ask again after {}; "10ms"
----@field on_error? "fail"|"skip"
 
 ---@class streamlua.lua_sink
 ---@field open? fun()

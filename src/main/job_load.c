@@ -33,6 +33,41 @@ check_stdin(const struct cli *c, const struct plan *p, struct err *e)
     return 0;
 }
 
+static bool
+has_func(const struct opt *o)
+{
+    const struct opt *m;
+
+    if (o == NULL || o->type == OPT_FUNC)
+        return o != NULL;
+    if (o->type != OPT_LIST && o->type != OPT_MAP)
+        return false;
+    for (m = o->first; m != NULL; m = m->next)
+        if (has_func(m))
+            return true;
+    return false;
+}
+
+/* A task that calls user code will load the file again: does it get the same
+ * plan? Another seed shows randomness. */
+static int
+check_second_load(const struct script_conf *first, struct script *script,
+                  struct err *e)
+{
+    struct script_conf sc = *first;
+    struct script *again = NULL;
+    int r;
+
+    if (!has_func(opt_get(script_job(script), "steps")))
+        return 0;
+    sc.seed = first->seed + 1;
+    r = script_load(&sc, &again, e);
+    if (r == 0)
+        r = script_check_same(script, again, e);
+    script_free(&again);
+    return r;
+}
+
 int
 job_load(struct cli *c, struct job_load *ret, struct err *e)
 {
@@ -59,9 +94,10 @@ job_load(struct cli *c, struct job_load *ret, struct err *e)
         return e->code;
     pc.cores = cores();
     pc.bounded = cli_has(c, FLAG_BOUNDED);
-    if (plan_build(script_job(ret->script), &pc, &ret->plan, e) != 0)
+    if (plan_build(script_job(ret->script), &pc, &ret->plan, e) != 0 ||
+        check_stdin(c, ret->plan, e) != 0)
         return e->code;
-    return check_stdin(c, ret->plan, e);
+    return check_second_load(&sc, ret->script, e);
 }
 
 void

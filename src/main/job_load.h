@@ -1,5 +1,6 @@
 /*
- * A job file read, loaded, law-tested and planned, for check and explain.
+ * A job file read, loaded twice, law-tested and planned, for check and
+ * explain.
  *
  * `run` does not use this: run/ loads the file itself, once for the plan and
  * once a task. Thread: main. Owner of everything: the struct, until

@@ -185,7 +185,8 @@ read_nodes(struct plan_build *b)
     return 0;
 }
 
-/* --parallelism > the job's option > --slots or slots > cores. */
+/* --parallelism > the job's option > --slots or slots > cores, the latter cut
+ * to max_parallelism: nobody asked for more. */
 static int
 read_parallelism(struct plan_build *b)
 {
@@ -199,8 +200,11 @@ read_parallelism(struct plan_build *b)
 
     if (conf->parallelism > 0)
         par = conf->parallelism;
-    if (par <= 0)
+    if (par <= 0) {
         par = slots > 0 ? slots : conf->cores > 0 ? conf->cores : 1;
+        if (par > opt_int(b->options, "max_parallelism", par))
+            par = opt_int(b->options, "max_parallelism", par);
+    }
     if (par > KEY_GROUPS_MAX)
         return err_set(b->e, ERR_CONFIG,
                        "parallelism %lld is above the most possible, %d",

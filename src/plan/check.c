@@ -66,7 +66,8 @@ check_ends(struct plan_build *b)
             return err_set(b->e, ERR_INTERNAL, "step %s has no input", n->name);
     }
     if (!source)
-        return plan_refuse(b, b->p->file, "job", "the job has no source");
+        return plan_refuse(b, opt_str(b->p->job, "place", b->p->file), "job",
+                           "the job has no source");
     for (i = 0; i < b->count; i++) {
         n = &b->nodes[i];
         if (n->kind != STEP_SINK && n->main_uses == 0)

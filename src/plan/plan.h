@@ -7,7 +7,8 @@
  * immutable after plan_build(), so any thread may read it.
  *
  * The normalised job tree ("F" = field path string or function):
- *   { name, file, options = {...}, steps = [...], warnings = [{place,text}] }
+ *   { name, place, file, options = {...}, steps = [...],
+ *     warnings = [{place,text}] }
  * options: parallelism, max_parallelism, slots (ints, absent = default),
  *   checkpoint = { interval_ms, timeout_ms, min_pause_ms,
  *   tolerable_failures, retained } or false,

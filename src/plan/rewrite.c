@@ -342,9 +342,13 @@ check_keyed_parallelism(struct plan_build *b, const struct plan_node *n)
         return plan_refuse(b, n->place, n->kind_name,
                            "parallelism %u is above max_parallelism %u",
                            (unsigned)par, (unsigned)b->p->max_parallelism);
+    if (b->conf->parallelism == 0)
+        return plan_refuse(b, opt_str(b->p->job, "place", b->p->file), "job",
+                           "parallelism %u is above max_parallelism %u",
+                           (unsigned)par, (unsigned)b->p->max_parallelism);
     return err_set(b->e, ERR_CONFIG,
-                   "parallelism %u is above max_parallelism %u", (unsigned)par,
-                   (unsigned)b->p->max_parallelism);
+                   "--parallelism %u is above max_parallelism %u of the job",
+                   (unsigned)par, (unsigned)b->p->max_parallelism);
 }
 
 static int

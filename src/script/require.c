@@ -119,6 +119,9 @@ search_text_lj(lua_State *L)
         lua_pushstring(L, path);
         return 2;
     }
+    if (luaL_len(L, -1) > 0 &&
+        strncmp(lua_tostring(L, -1), path, strlen(path)) == 0)
+        return lua_error(L); /* a fault of the text, with its place */
     return luaL_error(L, "error loading module '%s':\n\t%s", name,
                       lua_tostring(L, -1));
 }

@@ -355,7 +355,13 @@ max_parallelism_bounds_keyed_steps(void **state)
     tree_refused(&conf,
                  JOB("max_parallelism:2", SRC("i", "connector:'stdin'") KEYED(K)
                                               SINK("s", "[{step:2}]")),
-                 ERR_CONFIG, "", "parallelism 3 is above max_parallelism 2");
+                 ERR_CONFIG, "",
+                 "--parallelism 3 is above max_parallelism 2 of the job");
+    tree_refused(
+        NULL,
+        JOB("parallelism:3, max_parallelism:2",
+            SRC("i", "connector:'stdin'") KEYED(K) SINK("s", "[{step:2}]")),
+        ERR_JOBFILE, "j.lua", "job: parallelism 3 is above max_parallelism 2");
     tree_refused(&conf,
                  JOB("max_parallelism:128",
                      SRC("i", "connector:'stdin'") KEYED(K ", parallelism:200")

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""What a job file may not say: place, text and exit code of each refusal.
+
+usage: refusals_test.py [--bin PATH] [NAME...]
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import run_cases
+
+BINARY = None
+JOB = """local s = require "streamlua"
+local job = s.job("t"%s)
+%s
+return job
+"""
+LATER = r"^job\.lua:3: %s .*not available in this version$"
+TIMED = 'job:source("in", s.stdin()):event_time { field = "ts" }'
+KEYED = TIMED + ':key_by "k"'
+WINDOWED = KEYED + ':window(s.tumbling "1m")'
+
+
+def call(text, *args, verb="check", modules=None):
+    """Exit code and first line of stderr that is no warning."""
+    with tempfile.TemporaryDirectory() as d:
+        for name, body in [("job.lua", text)] + list((modules or {}).items()):
+            with open(os.path.join(d, name), "w") as f:
+                f.write(body)
+        p = subprocess.run([BINARY, verb, "job.lua", *args], cwd=d,
+                           stdin=subprocess.DEVNULL, capture_output=True,
+                           timeout=run_cases.TIMEOUT_S,
+                           env=run_cases.clean_env({}))
+    lines = [x for x in p.stderr.decode().split("\n")
+             if x and "warning: " not in x]
+    return p.returncode, lines[0] if lines else ""
+
+
+def refused(pattern, body="", options="", code=65, args=(), **more):
+    got, line = call(JOB % (options and ", " + options, body), *args, **more)
+    assert got == code and re.search(pattern, line), (body, options, got, line)
+
+
+def accepted(body, options="", **more):
+    got, line = call(JOB % (options and ", " + options, body), **more)
+    assert got == 0 and line == "", (body, options, got, line)
+
+
+def sinks(spec):
+    return TIMED + ':sink("out", %s)' % spec
+
+
+def units():
+    time = 'job:source("in", s.stdin()):event_time { out_of_orderness = %s }' \
+        ':sink("out", s.blackhole())'
+    for ok in ("0", "1500", '"1.5s"', '"1h30m"', '"500ms"', '"1d"'):
+        accepted(time % ok)
+    for bad in ('"1.s"', '"1.5ms"', '"5"', '".5s"', '"1 s"', '"1w"', '"-1s"',
+                "-1", "1.5", "true", '""'):
+        refused(r'^job\.lua:3: event_time: option "out_of_orderness": '
+                "expected a duration", time % bad)
+    for bad in ('"64kib"', '"5"', '"1.KB"', "0", "1.5", '"1KiB1KiB"'):
+        refused(r'^job\.lua:2: job: mini_batch: option "bytes": expected a '
+                "size", sinks("s.blackhole()"), "{ mini_batch = { bytes = %s }"
+                " }" % bad)
+
+
+def steps_of_later_stages_are_named_on_every_object():
+    for chain in (TIMED, KEYED, WINDOWED):
+        for step in ("split", "join", "lookup", "reduce", "process", "dedup",
+                     "top_n", "over", "connect", "broadcast", "match"):
+            refused(LATER % (step + " is"), chain + ":%s {}" % step)
+    refused(LATER % "aggregate without window is", KEYED + ":aggregate {}")
+    refused(LATER % "table is", 'job:table("t", s.stdin(), {})')
+
+
+def calls_of_later_stages_are_named():
+    for name, args in (
+            ("s.read is", "read { path = 'x' }"),
+            ("s.same windows are", "same()"),
+            ("count windows are", "count_window(5)"),
+            ("session windows are", "session '10s'"),
+            ("cumulating windows are", "cumulating('1m', '1d')"),
+            ("triggers are", "on_count(5)"),
+            ("value_state is", "value_state()"), ("map_state is", "map_state()"),
+            ("list_state is", "list_state()"),
+            ("reducing_state is", "reducing_state()"),
+            ("aggregating_state is", "aggregating_state(s.count())"),
+            ("collect is", "collect 'x'"), ("top_k is", "top_k('x', 3)"),
+            ("lookup is", "lookup {}")):
+        refused(LATER % name, "local x = s." + args)
+    refused(LATER % r"streamlua\.test is", 'require "streamlua.test"')
+
+
+def options_of_later_stages_are_named():
+    window = KEYED + ':window(%s):aggregate { n = s.count() }'
+    for what, spec in (
+            ('tumbling: clock = "processing" is',
+             's.tumbling("1m", { clock = "processing" })'),
+            ('tumbling: option "time_zone" is',
+             's.tumbling("1m", { time_zone = "UTC" })'),
+            ('window: option "early" is', 's.tumbling "1m", { early = "1s" }'),
+            ('window: option "trigger" is', "s.global(), { trigger = 1 }"),
+            ('window: option "window_fields" is',
+             's.tumbling "1m", { window_fields = false }')):
+        refused(LATER % what, window % spec)
+    for what, spec in (
+            ('kafka: delivery = "exactly_once" is',
+             's.kafka { topic = "x", delivery = "exactly_once" }'),
+            ("kafka: a topic function is", "s.kafka { topic = print }"),
+            ('kafka: option "create" is',
+             's.kafka { topic = "x", create = {} }'),
+            ('sink: option "commit" is',
+             "s.sink { write = print, commit = print }"),
+            ('sink: option "last_round" is',
+             "s.sink { write = print, last_round = print }"),
+            ('stdout: format = "avro" is', 's.stdout { format = "avro" }')):
+        refused(LATER % what, sinks(spec))
+    for what, spec in (
+            ("kafka: a topic pattern is",
+             's.kafka { topic = "^x", start = "earliest" }'),
+            ("file: compressed files are", 's.file { path = "x.gz" }'),
+            ('file: option "compression" is',
+             's.file { path = "x", compression = "gzip" }'),
+            ('file: on_error = "quarantine" is',
+             's.file { path = "x", on_error = "quarantine" }')):
+        refused(LATER % what,
+                'job:source("in", %s):sink("out", s.blackhole())' % spec)
+    for what, option in (('option "memory" is', 'memory = { total = "1GiB" }'),
+                         ('option "quarantine" is', "quarantine = 1"),
+                         ('state: option "ttl" is', 'state = { ttl = "1h" }'),
+                         ('on_error = "quarantine" is',
+                          'on_error = "quarantine"')):
+        refused((LATER % ("job: " + what)).replace(":3:", ":2:"), "",
+                "{ %s }" % option)
+
+
+def streams_that_lead_nowhere_name_their_line():
+    sink = TIMED + '\nx:sink("out", s.blackhole())\n'
+    refused(r"^job\.lua:2: job: the job has no source$")
+    refused(r"^job\.lua:3: event_time: this stream reaches no sink$", TIMED)
+    for kind, call_ in (("filter", ":filter(print)"), ("key_by", ':key_by "k"'),
+                        ("window", ':key_by "k"\n:window(s.tumbling "1m")'),
+                        ("rebalance", ":rebalance()"), ("union", ":union(x)")):
+        line = 6 if kind == "window" else 5
+        refused(r"^job\.lua:%d: %s: this stream reaches no sink$" %
+                (line, kind), "local x = " + sink + "x" + call_)
+    accepted("local x = " + sink + 'local k = x:key_by "k"\n'
+             'k:window(s.global()):aggregate { n = s.count() }'
+             ':sink("a", s.blackhole())')
+
+
+def a_module_that_does_not_parse_names_its_line():
+    for text, want in (("local x = = 1", r"^m\.lua:1: unexpected symbol"),
+                       ("\nerror 'no'", r"^m\.lua:2: no$")):
+        got, line = call(JOB % ("", 'require "m"'), modules={"m.lua": text})
+        assert got == 65 and re.search(want, line), (got, line)
+
+
+def check_finds_a_plan_that_differs():
+    body = 'job:source("in", s.stdin()):filter(print, { name = "f" .. %s })' \
+        ':sink("out", s.blackhole())'
+    for verb in ("check", "explain", "run"):
+        refused(r'^job\.lua: the plan differs between two loads \(step "f\d+"\)'
+                "; do not use time, randomness or changing files at the top "
+                "level$", body % "math.random(1 << 40)", verb=verb)
+    accepted(body % "1")
+
+
+def parameters():
+    body = 's.param("a", 1.5) s.param("b-c", true)' + sinks("s.blackhole()")
+    for text, want in (("a=1e400", '"1e400" is no number'),
+                       ("a= 1", '" 1" is no number'),
+                       ("b-c=yes", '"yes" is neither true nor false'),
+                       ("d=1", "parameter d: no s.param asks for it")):
+        refused(re.escape(want) + r"; the job's parameters: a \(float, default "
+                r"1\.5\), b-c \(boolean, default true\)$", body, code=64,
+                args=("--set", text))
+    refused(r"^parameter x is missing: .*; the job's parameters: x \(string, "
+            r"required\)$", 's.param "x"', code=64)
+
+
+def parallelism_above_the_most():
+    body = WINDOWED + ':aggregate { n = s.count() }:sink("o", s.blackhole())'
+    refused(r"^job\.lua:2: job: parallelism 8 is above max_parallelism 4$",
+            body, "{ parallelism = 8, max_parallelism = 4 }")
+    refused("--parallelism 8 is above max_parallelism 4", body,
+            "{ max_parallelism = 4 }", code=78, args=("--parallelism", "8"))
+    accepted(body, "{ max_parallelism = 1 }")
+
+
+def sources_that_make_their_records_take_the_options_of_all():
+    for spec in ("s.generator { count = 1, fields = { a = 1 }, %s }",
+                 "s.source { read = print, %s }"):
+        use = 'job:source("in", %s):sink("out", s.blackhole())' % spec
+        accepted(use % 'format = "json", validate = true, bigint = "string"')
+        refused('option "format": unknown value "csv"', use % 'format = "csv"')
+
+
+TESTS = [
+    units,
+    steps_of_later_stages_are_named_on_every_object,
+    calls_of_later_stages_are_named,
+    options_of_later_stages_are_named,
+    streams_that_lead_nowhere_name_their_line,
+    a_module_that_does_not_parse_names_its_line,
+    check_finds_a_plan_that_differs,
+    parameters,
+    parallelism_above_the_most,
+    sources_that_make_their_records_take_the_options_of_all,
+]
+
+
+def main():
+    global BINARY
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    ap.add_argument("--bin", default=os.environ.get("STREAMLUA", "streamlua"))
+    ap.add_argument("names", nargs="*")
+    args = ap.parse_args()
+    BINARY = os.path.abspath(args.bin)
+    tests = [t for t in TESTS if not args.names or t.__name__ in args.names]
+    failed = 0
+    for test in tests:
+        try:
+            test()
+            print("ok", test.__name__, flush=True)
+        except Exception:  # each test reports, the others go on
+            failed += 1
+            print("not ok", test.__name__)
+            traceback.print_exc(file=sys.stdout)
+    print("%d passed, %d failed, 0 skipped" % (len(tests) - failed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
