@@ -32,6 +32,13 @@ unknown_verb(const char *word, struct err *e)
 }
 
 static int
+later_verb(const char *word, struct err *e)
+{
+    return err_set(e, ERR_USAGE,
+                   "streamlua %s is not available in this version", word);
+}
+
+static int
 set_verb(struct cli *c, const char *word, struct err *e)
 {
     size_t i;
@@ -42,8 +49,7 @@ set_verb(struct cli *c, const char *word, struct err *e)
     if (i == cli_verb_total)
         return unknown_verb(word, e);
     if (i >= VERB_COUNT)
-        return err_set(e, ERR_USAGE,
-                       "streamlua %s is not available in this version", word);
+        return later_verb(word, e);
     c->verb = (enum cli_verb_id)i;
     return 0;
 }
@@ -209,6 +215,17 @@ read_env(struct cli *c, struct err *e)
 
 /* --- the whole line ------------------------------------------------------- */
 
+/* "--slots" or "STREAMLUA_SLOTS", whichever the user wrote. */
+static const char *
+flag_source(const struct cli *c, enum cli_flag_id f, char out[ENV_NAME_MAX])
+{
+    if (c->from_env[f])
+        env_name(cli_flags[f].name, out);
+    else
+        (void)snprintf(out, ENV_NAME_MAX, "--%s", cli_flags[f].name);
+    return out;
+}
+
 /* Each flag given belongs to the verb; levels and colours are known words. */
 static int
 check_flags(const struct cli *c, struct err *e)
@@ -221,6 +238,7 @@ check_flags(const struct cli *c, struct err *e)
         {FLAG_LOG_LEVEL, {"debug", "info", "warn", "error", NULL}},
         {FLAG_COLOR, {"auto", "always", "never", NULL}},
     };
+    char name[ENV_NAME_MAX];
     const char *v;
     size_t i, k;
 
@@ -236,8 +254,8 @@ check_flags(const struct cli *c, struct err *e)
             if (strcmp(v, sets[i].words[k]) == 0)
                 break;
         if (sets[i].words[k] == NULL)
-            return err_set(e, ERR_USAGE, "--%s: expected %s, got \"%s\"",
-                           cli_flags[sets[i].flag].name,
+            return err_set(e, ERR_USAGE, "%s: expected %s, got \"%s\"",
+                           flag_source(c, sets[i].flag, name),
                            cli_flags[sets[i].flag].metavar, v);
     }
     return 0;
@@ -252,6 +270,23 @@ turn_to_verb(struct cli *c, bool has_verb)
     if (has_verb && c->verb != VERB_HELP)
         c->operand = cli_verbs[c->verb].name;
     c->verb = VERB_HELP;
+}
+
+/*
+ * A flag that nobody knows, in front of the verb, may be one of a verb of a
+ * later version: then the verb is what is refused.
+ */
+static int
+refuse_later_verb(int argc, char **argv, int from, struct err *e)
+{
+    size_t v;
+    int i;
+
+    for (i = from; i < argc && strcmp(argv[i], "--") != 0; i++)
+        for (v = 0; v < cli_verb_total; v++)
+            if (strcmp(argv[i], cli_verbs[v].name) == 0)
+                return v < VERB_COUNT ? e->code : later_verb(argv[i], e);
+    return e->code;
 }
 
 static int
@@ -269,7 +304,8 @@ read_words(struct cli *c, int argc, char **argv, bool *has_verb, struct err *e)
             *has_verb = true;
         } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
             if (read_flag(c, argc, argv, &i, e) != 0)
-                return e->code;
+                return *has_verb ? e->code
+                                 : refuse_later_verb(argc, argv, i + 1, e);
         } else if (!*has_verb) {
             if (set_verb(c, argv[i], e) != 0)
                 return e->code;
@@ -333,17 +369,6 @@ const char *
 cli_text(const struct cli *c, enum cli_flag_id f)
 {
     return c->values[f];
-}
-
-/* "--slots" or "STREAMLUA_SLOTS", whichever the user wrote. */
-static const char *
-flag_source(const struct cli *c, enum cli_flag_id f, char out[ENV_NAME_MAX])
-{
-    if (c->from_env[f])
-        env_name(cli_flags[f].name, out);
-    else
-        (void)snprintf(out, ENV_NAME_MAX, "--%s", cli_flags[f].name);
-    return out;
 }
 
 int

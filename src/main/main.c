@@ -3,8 +3,10 @@
  * over to the verb. The only file that ends the process by returning.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "main/cmd.h"
@@ -63,6 +65,20 @@ setup_log(const struct cli *c)
     log_setup(level, format != NULL && strcmp(format, "json") == 0);
 }
 
+/*
+ * A standard stream that was closed must not become the number of a file
+ * that the job opens: hold its place with something that refuses its use.
+ */
+static void
+hold_standard_streams(void)
+{
+    int fd;
+
+    for (fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF)
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -75,6 +91,7 @@ main(int argc, char **argv)
     struct err e;
     int rc;
 
+    hold_standard_streams();
     if (cli_parse(argc, argv, &c, &e) != 0) {
         rc = cmd_usage_error(&c, &e);
     } else {

@@ -58,6 +58,8 @@ def wrong_calls_are_one_line_and_a_hint():
     refused(["savepoint", "x"], "is not available in this version")
     refused(["run", "--watch", "x.lua"], "is not available in this version")
     refused(["help", "chek"], "did you mean check?")
+    refused(["--filter", "x", "test"], "streamlua test is not available in")
+    refused(["tap", "-n", "5", "x"], "streamlua tap is not available in")
 
 
 def a_file_that_cannot_be_read_is_65():
@@ -115,6 +117,38 @@ def check_says_ok_on_stdout_and_warns_on_stderr():
 def the_environment_gives_flags():
     rc, _, err = call("run", "x.lua", env={"STREAMLUA_SLOTS": "many"})
     assert rc == 64 and "STREAMLUA_SLOTS" in err, err
+    rc, _, err = call("version", env={"STREAMLUA_LOG_FORMAT": "xml"})
+    assert rc == 64 and "STREAMLUA_LOG_FORMAT: expected" in err, err
+    rc, _, err = call("version", "--log-format", "xml")
+    assert rc == 64 and " --log-format: expected" in err, err
+
+
+def a_run_that_never_began_has_a_summary():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "summary.json")
+        for job, code in ((os.path.join(d, "no.lua"), 65), ("-", 64)):
+            rc, _, err = call("run", job, "--summary", path, "--set", "x=1",
+                              stdin=JOB.encode())
+            assert rc == code, (rc, err)
+            with open(path) as f:
+                s = json.load(f)
+            assert (s["status"], s["exit_code"]) == ("failed", code), s
+            assert s["error"] == err.split("\n")[0], (s, err)
+            assert s["steps"] == {} and s["watermark"] is None, s
+            assert s["started"] <= s["ended"] and s["restarts"] == 0, s
+
+
+def a_closed_stdout_is_no_file_of_the_job():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "job.lua")
+        with open(path, "w") as f:
+            f.write(JOB.replace("s.stdin()", "s.generator { count = 1, "
+                                "fields = { a = 1 } }"))
+        for line in ("version", "run " + path):
+            p = subprocess.run(["/bin/sh", "-c", "%s %s >&-" % (BINARY, line)],
+                               capture_output=True)
+            assert p.returncode == 74, p
+            assert b"cannot write to stdout: Bad file" in p.stderr, p
 
 
 def explain_has_three_forms():
@@ -194,6 +228,8 @@ TESTS = [
     a_job_from_stdin_cannot_read_stdin,
     check_says_ok_on_stdout_and_warns_on_stderr,
     the_environment_gives_flags,
+    a_run_that_never_began_has_a_summary,
+    a_closed_stdout_is_no_file_of_the_job,
     explain_has_three_forms,
     tenant_metrics_runs_as_it_stands,
     wordcount_counts_words,
