@@ -103,7 +103,8 @@ static bool
 same_key(const struct table *t, const struct table_entry *e, const void *key,
          uint32_t len)
 {
-    return e->key_len == len && memcmp(table_key(t, e), key, len) == 0;
+    return e->key_len == len &&
+           (len == 0 || memcmp(table_key(t, e), key, len) == 0);
 }
 
 struct table_entry *
@@ -202,7 +203,8 @@ new_entry(struct table *t, uint64_t hash, const void *key, uint32_t len)
     e->hash = hash;
     e->key_len = len;
     e->count = 0;
-    memcpy((char *)e->block + t->block_size, key, len);
+    if (len != 0) /* the key of key_by {} may be NULL */
+        memcpy((char *)e->block + t->block_size, key, len);
     put_slot(t->slots, t->mask, hash,
              (hash >> 32) << 32 | ((uint64_t)handle + 1));
     t->count++;

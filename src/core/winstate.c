@@ -176,7 +176,8 @@ mark_dirty(struct winstate *w, const struct partial *p)
     if (p->first != WINDOW_FIRST_ALL && p->first > at)
         at = p->first;
     assert(p->key_len <= KEY_SIZE_MAX);
-    memcpy(key + 8, p->key, p->key_len);
+    if (p->key_len != 0)
+        memcpy(key + 8, p->key, p->key_len);
     for (; at <= last; at += w->spec.slide) {
         int64_t end = window_end(&w->spec, at), purge = purge_at(w, end);
         bool fresh;

@@ -23,6 +23,7 @@ struct op_event_time {
     uint32_t part_count;
     int64_t sent;
     bool sent_idle;
+    bool ended; /* its own end went out: nothing may follow it */
     struct arena arena;
 };
 
@@ -167,6 +168,8 @@ send_watermark(struct op_event_time *t, struct err *e)
 {
     struct mark m = {.kind = MARK_WATERMARK};
 
+    if (t->ended) /* other subtasks may still move the watermark */
+        return 0;
     m.wm = wm_source_now(t->clock, t->op.env->now_ms, &m.idle);
     if (m.wm == t->sent && m.idle == t->sent_idle)
         return 0;
@@ -240,6 +243,8 @@ event_time_mark(struct op *op, const struct mark *m, struct err *e)
     struct op_event_time *t = (struct op_event_time *)(void *)op;
 
     if (m->kind != MARK_PART) {
+        if (m->kind != MARK_BARRIER)
+            t->ended = true;
         if (m->kind == MARK_WATERMARK)
             atomic_store_explicit(&op->count->watermark, m->wm,
                                   memory_order_relaxed);
@@ -258,7 +263,9 @@ event_time_mark(struct op *op, const struct mark *m, struct err *e)
     case SOURCE_NONE:
         wm_source_ready(t->clock);
         break;
-    case SOURCE_BATCH:
+    case SOURCE_BATCH: /* also if all of it is dropped on the way here */
+        wm_part_wake(t->clock, t->parts[m->part]);
+        break;
     case SOURCE_END:
         break;
     }

@@ -181,8 +181,11 @@ op_source_poll(struct op *op, int64_t *ret_wait, struct err *e)
         return 0;
     case SOURCE_BATCH:
         s->gave = true;
+        if (s->parts[ev.part].at_end) /* it has something to read again */
+            r = part_mark(s, &ev, e);
         part_note(s, &ev);
-        r = take_batch(s, &ev, e);
+        if (r == 0)
+            r = take_batch(s, &ev, e);
         break;
     case SOURCE_ADDED:
     case SOURCE_AT_END:

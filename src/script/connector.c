@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "script/calls_impl.h"
@@ -64,6 +65,7 @@ struct part {
     uint32_t partition;
     struct buf position; /* packed; empty: none yet */
     int64_t next;        /* ordinal of the next record */
+    int64_t due_ms;      /* after {}: not asked again before; monotonic */
     bool opened, ended, at_end;
 };
 
@@ -276,11 +278,31 @@ say_batch(const struct batch *b, struct source_event *ev)
         ev->bytes += b->recs[i].val_len + b->recs[i].key_len;
 }
 
+/* Ms until a partition may be asked again, -1 if all ended. */
+static int64_t
+next_due(const struct source_task *t, int64_t now_ms)
+{
+    int64_t left, wait = -1;
+    uint32_t k;
+
+    for (k = 0; k < t->count; k++) {
+        if (t->parts[k].ended)
+            continue;
+        left = t->parts[k].due_ms - now_ms;
+        if (left < 0)
+            left = 0;
+        if (wait < 0 || left < wait)
+            wait = left;
+    }
+    return wait;
+}
+
 /* Ask the partitions in turn, beginning behind the last one asked. */
 static int
 poll_parts(struct source_task *t, struct batch *b, uint32_t max,
            struct source_event *ev, struct err *e)
 {
+    int64_t now_ms = clock_mono_ms();
     struct part *p;
     uint32_t k;
     int r;
@@ -289,7 +311,7 @@ poll_parts(struct source_task *t, struct batch *b, uint32_t max,
         ev->part = t->turn;
         p = &t->parts[t->turn];
         t->turn = (t->turn + 1) % t->count;
-        if (p->ended)
+        if (p->ended || p->due_ms > now_ms)
             continue;
         r = part_read(t, p, b, max, e);
         if (r != 0)
@@ -299,6 +321,7 @@ poll_parts(struct source_task *t, struct batch *b, uint32_t max,
             say_batch(b, ev);
             return 0;
         }
+        p->due_ms = now_ms + t->source->poll_ms;
         if (!p->ended && t->source->bounded) {
             p->ended = true;
             t->ended++;
@@ -310,7 +333,7 @@ poll_parts(struct source_task *t, struct batch *b, uint32_t max,
         }
     }
     ev->kind = SOURCE_NONE;
-    ev->wait_ms = t->source->poll_ms;
+    ev->wait_ms = next_due(t, now_ms);
     return 0;
 }
 
