@@ -26,6 +26,7 @@ struct probe {
 
 struct rig {
     struct probe probe;
+    struct op_counters count; /* the probe's */
     struct op *ops[1];
     struct lane lanes[LANES];
     struct subtask st;
@@ -117,6 +118,7 @@ rig_up(struct rig *r)
     memset(r, 0, sizeof *r);
     r->probe.op.in = (struct op_out){ in_batch, NULL, in_mark, always };
     r->probe.op.type = &type;
+    r->probe.op.count = &r->count;
     r->ops[0] = &r->probe.op;
     r->st.ops.ops = r->ops;
     r->st.ops.count = 1;
