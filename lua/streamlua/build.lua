@@ -77,8 +77,22 @@ local function nested(place, o, name, defaults)
   o[name] = check.defaults(out, defaults)
 end
 
+-- Options that were given and that this version does not act on yet.
+local function idle_options(o)
+  local out = check.list()
+  if type(o.checkpoint) == "table" then
+    for _, name in ipairs { "timeout", "min_pause", "tolerable_failures", "retained" } do
+      if o.checkpoint[name] ~= nil then out[#out + 1] = "checkpoint." .. name end
+    end
+  end
+  if o.state and o.state.backend == "lmdb" then out[#out + 1] = "state.backend" end
+  if o.restart then out[#out + 1] = "restart" end
+  return out
+end
+
 local function job_options(place, t)
   local o = check.options(place, "job", t, "job")
+  local idle = idle_options(o)
   if type(o.checkpoint) ~= "boolean" or o.checkpoint then
     if o.checkpoint == true then o.checkpoint = nil end
     nested(place, o, "checkpoint", { interval_ms = 10000, timeout_ms = 600000, min_pause_ms = 0,
@@ -89,6 +103,7 @@ local function job_options(place, t)
   nested(place, o, "restart", { initial_backoff_ms = 1000, max_backoff_ms = 60000, attempts = -1 })
   nested(place, o, "lua", { memory = 256 << 20, call_timeout_ms = 1000, load_timeout_ms = 5000 })
   if o.lua.memory < 1 << 20 then check.expected(place, "job: lua", 'option "memory"', 'at least "1MiB"', o.lua.memory) end
+  o.idle = idle
   if o.properties then o.properties = connectors.properties(place, "job", o.properties) end
   return check.defaults(o, { agg_phase_strategy = "AUTO", buffer_timeout_ms = 100, on_error = "fail" })
 end

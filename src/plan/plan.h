@@ -16,7 +16,7 @@
  *   agg_phase_strategy, state = { backend }, buffer_timeout_ms, on_error,
  *   restart = { initial_backoff_ms, max_backoff_ms, attempts },
  *   bootstrap_servers, properties, lua = { memory, call_timeout_ms,
- *   load_timeout_ms }.
+ *   load_timeout_ms }, idle = [names of given options without effect yet].
  * step, all kinds: kind, name, auto (bool), place ("job.lua:6"),
  *   inputs = [{ step = index from 1, output = "main" or side output name,
  *   rebalance = bool }], and as given: parallelism, slot_sharing_group,

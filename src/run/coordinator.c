@@ -283,6 +283,23 @@ finish(struct job *j)
     return j->plan->bounded ? 0 : 74;
 }
 
+/* Options of the job that a later version acts on. */
+static void
+say_idle_options(const struct job *j)
+{
+    const struct opt *idle = opt_get(opt_get(j->plan->job, "options"), "idle");
+    const struct opt *o = idle != NULL ? idle->first : NULL;
+    struct buf b;
+
+    if (o == NULL)
+        return;
+    buf_init(&b);
+    for (; o != NULL; o = o->next)
+        buf_addf(&b, "%s%s", b.len > 0 ? ", " : "", o->s);
+    log_line(LOG_WARN, "without effect in this version: %s", buf_cstr(&b));
+    buf_fini(&b);
+}
+
 static void
 say_at_start(const struct job *j)
 {
@@ -290,6 +307,7 @@ say_at_start(const struct job *j)
         log_line(LOG_WARN, "this version keeps windows in memory only: after "
                            "a stop the job begins again by its start "
                            "policies, open windows are lost");
+    say_idle_options(j);
 }
 
 int

@@ -151,6 +151,27 @@ def a_closed_stdout_is_no_file_of_the_job():
             assert b"cannot write to stdout: Bad file" in p.stderr, p
 
 
+def options_without_effect_are_named_at_the_start():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "job.lua")
+        for options, want in (
+                ('{ restart = { attempts = 0 }, checkpoint = { timeout = "1m",'
+                 ' retained = 2 }, state = { backend = "lmdb" } }',
+                 "checkpoint.timeout, checkpoint.retained, state.backend, "
+                 "restart"),
+                ('{ checkpoint = { interval = "1s" }, state = { backend = '
+                 '"memory" } }', None)):
+            with open(path, "w") as f:
+                f.write(JOB.replace('s.job "t"', 's.job("t", %s)' % options))
+            rc, _, err = call("run", path)
+            assert rc == 0, err
+            lines = [x for x in err.splitlines() if "without effect" in x]
+            assert (len(lines) == 1 and want and lines[0].endswith(
+                "WARN  without effect in this version: " + want)
+                or not lines and not want), err
+            assert "without effect" not in call("check", path)[2]
+
+
 def explain_has_three_forms():
     job = "jobs/tenant_metrics.lua"
     rc, out, err = call("explain", job, "--parallelism", "2")
@@ -230,6 +251,7 @@ TESTS = [
     the_environment_gives_flags,
     a_run_that_never_began_has_a_summary,
     a_closed_stdout_is_no_file_of_the_job,
+    options_without_effect_are_named_at_the_start,
     explain_has_three_forms,
     tenant_metrics_runs_as_it_stands,
     wordcount_counts_words,
