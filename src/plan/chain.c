@@ -201,6 +201,8 @@ plan_chain(struct plan_build *b)
             b->e, ERR_CONFIG, "%s %lld is below the %u slots this job needs",
             b->conf->slots > 0 ? "--slots" : "slots =", (long long)given,
             (unsigned)p->slots_needed);
+        if (b->conf->slots == 0)
+            err_where(b->e, "%s", opt_str(p->job, "place", p->file));
         err_hint(b->e,
                  "lower the parallelism, put steps in one slot sharing group, "
                  "or give at least %u slots",

@@ -443,6 +443,5 @@ plan_check_warn(struct plan_build *b)
         if (n->kind == STEP_SINK)
             warn_shared_key(b, n);
     }
-    if (b->p->checkpoint)
-        warn_auto_names(b);
+    warn_auto_names(b);
 }

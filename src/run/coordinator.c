@@ -80,8 +80,10 @@ on_signal(struct ev_loop *loop, ev_signal *w, int events)
                            "goes on unchanged");
         return;
     }
-    if (j->stop_signal != 0)
+    if (j->stop_signal != 0) {
+        j->stop_signal = w->signum;
         end_at_once(j, "second signal");
+    }
     j->stop_signal = w->signum;
     log_line(LOG_INFO, "%s: stopping, what was read is finished first",
              w->signum == SIGINT ? "SIGINT" : "SIGTERM");

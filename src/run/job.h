@@ -45,7 +45,7 @@ struct job {
     ev_signal signals[4];
 
     int64_t started_ms, started_mono_ms; /* wall, monotonic */
-    int stop_signal;                     /* first SIGTERM or SIGINT, or 0 */
+    int stop_signal;                     /* last SIGTERM or SIGINT, or 0 */
     bool stopping;                       /* sources were told to stop */
     atomic_bool pipe_closed;             /* stdout has no reader */
     int64_t stop_mono_ms;                /* when stopping began */

@@ -299,8 +299,8 @@ slots_needed_is_the_sum_over_groups(void **state)
 
     tree_refused(&few, TWO_GROUPS("parallelism:4"), ERR_CONFIG, "",
                  "--slots 7 is below the 8 slots this job needs");
-    tree_refused(&cores, TWO_GROUPS("parallelism:4, slots:2"), ERR_CONFIG, "",
-                 "slots = 2 is below the 8 slots this job needs");
+    tree_refused(&cores, TWO_GROUPS("parallelism:4, slots:2"), ERR_CONFIG,
+                 "j.lua", "slots = 2 is below the 8 slots this job needs");
 }
 
 static void
