@@ -162,7 +162,7 @@ local spans = {
   hold = { function(v)
     if v == "hold" then return true, -1 end
     local n = M.duration(v)
-    return n ~= nil and n > 0, n
+    return n ~= nil and n >= 0, n
   end, '"hold" or a duration such as "1m"' },
 }
 
