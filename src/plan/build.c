@@ -54,16 +54,22 @@ void
 plan_add_warning(struct plan *p, const char *place, const char *fmt, ...)
 {
     struct plan_warning *w;
-    uint32_t n = p->warning_count;
+    uint32_t n = p->warning_count, i;
+    const char *text;
     va_list ap;
 
+    va_start(ap, fmt);
+    text = vtext(p, fmt, ap);
+    va_end(ap);
+    for (i = 0; i < n; i++) /* an aggregator may be used in several steps */
+        if (strcmp(p->warnings[i].place, place) == 0 &&
+            strcmp(p->warnings[i].text, text) == 0)
+            return;
     w = arena_alloc(&p->arena, (n + 1) * sizeof *w);
     if (n > 0)
         memcpy(w, p->warnings, n * sizeof *w);
     w[n].place = place;
-    va_start(ap, fmt);
-    w[n].text = vtext(p, fmt, ap);
-    va_end(ap);
+    w[n].text = text;
     p->warnings = w;
     p->warning_count = n + 1;
 }
