@@ -272,6 +272,31 @@ warm(struct sink *s, struct err *e)
     return admin_find_topic(s->client, s->topic, &s->partitions, e);
 }
 
+static void
+tell_counts(struct sink *s, int64_t now)
+{
+    uint64_t lost = atomic_load(&s->lost);
+    uint64_t clamped = atomic_load(&s->clamped);
+
+    if (now < s->tell_at)
+        return;
+    if (lost > s->lost_told)
+        log_line(LOG_WARN,
+                 "%s: %" PRIu64 " messages were not delivered "
+                 "(delivery=\"none\")",
+                 s->client->name, lost);
+    if (clamped > s->clamped_told)
+        log_line(LOG_WARN,
+                 "%s: timestamp_clamped=%" PRIu64 ": event times "
+                 "further ahead than the topic allows were written "
+                 "as now",
+                 s->client->name, clamped);
+    if (lost > s->lost_told || clamped > s->clamped_told)
+        s->tell_at = now + 10000;
+    s->lost_told = lost;
+    s->clamped_told = clamped;
+}
+
 /* What was not delivered by now is given up (the end was not waited for). */
 static void
 purge_left(struct sink *s)
@@ -308,7 +333,8 @@ sink_close(struct sink **ps)
     *ps = NULL;
     atomic_store(&s->closing, true);
     if (!stop_poller(s))
-        return; /* it may still look at all of it */
+        return;                 /* it may still look at all of it */
+    tell_counts(s, s->tell_at); /* a short job has no later tick */
     purge_left(s);
     if (s->main_queue != NULL)
         rd_kafka_queue_destroy(s->main_queue);
@@ -679,31 +705,6 @@ sink_task_free(struct sink_task **pt)
 }
 
 /* -------------------------------------------------------- housekeeping */
-
-static void
-tell_counts(struct sink *s, int64_t now)
-{
-    uint64_t lost = atomic_load(&s->lost);
-    uint64_t clamped = atomic_load(&s->clamped);
-
-    if (now < s->tell_at)
-        return;
-    if (lost > s->lost_told)
-        log_line(LOG_WARN,
-                 "%s: %" PRIu64 " messages were not delivered "
-                 "(delivery=\"none\")",
-                 s->client->name, lost);
-    if (clamped > s->clamped_told)
-        log_line(LOG_WARN,
-                 "%s: timestamp_clamped=%" PRIu64 ": event times "
-                 "further ahead than the topic allows were written "
-                 "as now",
-                 s->client->name, clamped);
-    if (lost > s->lost_told || clamped > s->clamped_told)
-        s->tell_at = now + 10000;
-    s->lost_told = lost;
-    s->clamped_told = clamped;
-}
 
 static int
 sink_tick(struct sink *s, struct err *e)

@@ -185,6 +185,50 @@ def a_broker_away_while_a_job_runs_is_said_and_nothing_is_lost():
     print("  %d rows doubled" % compare_set(sink, COUNT), flush=True)
 
 
+COUNTS = """local s = require "streamlua"
+local job = s.job("counts", { parallelism = 2 })
+job:source("in", s.kafka { topic = "%s", start = "earliest" })
+   :event_time { field = "i", idle = false }
+   :map(function(e)
+     local x = 0
+     for k = 1, 4000 do x = x + k end
+     return e
+   end)
+   :key_by { { "k", function(e) return e.i %% 7 end } }
+   :window(s.tumbling "1s")
+   :aggregate { n = s.count(), sum = s.sum "i" }
+   :sink("out", s.kafka { topic = "%s" })
+return job
+"""
+
+
+@test
+def windows_count_each_record_once_though_the_broker_was_away():
+    source, sink = kit.topic("counts-in", 2), kit.topic("counts-out", 2)
+    fill(source, 0, COUNT, 2)
+    # Small fetches: the broker is missed by the source, too.
+    with kit.Job(COUNTS % (source, sink), "--bounded", "-X",
+                 "queued.min.messages=1000", "-X",
+                 "fetch.message.max.bytes=20000") as job:
+        until(lambda: kit.total(sink) >= 70, "ten windows", job=job)
+        kit.broker_do("kill")
+        until(lambda: job.says("in: Kafka broker .* is unreachable"),
+              "words about the broker", job=job)
+        read = job.ask()["steps"]["in"]["records_in"]
+        check(read < COUNT, "all was read before")
+        kit.broker_do("restart")
+        job.wait(0)
+        equal(job.step("in")["records_in"], COUNT, "records read")
+
+    want = {}
+    for i in range(COUNT):
+        n, total = want.get((i % 7, i // 1000 * 1000), (0, 0))
+        want[i % 7, i // 1000 * 1000] = (n + 1, total + i)
+    got = [json.loads(v) for v in kit.values(sink)]
+    equal(sorted((r["k"], r["window_start"], r["n"], r["sum"]) for r in got),
+          sorted(key + value for key, value in want.items()), "rows")
+
+
 FAST = """local s = require "streamlua"
 local job = s.job("fast", { checkpoint = { interval = "1s" } })
 job:source("in", s.generator { count = s.param("count", 1500000),

@@ -324,6 +324,7 @@ def timestamp_0_is_written_as_1_and_one_too_far_ahead_as_now():
     equal(got[:3], [1, 1, soon], "timestamps")
     check(before <= got[3] <= int(time.time() * 1000), "clamped to", got[3])
     check("timestamp_clamped=1" in done.err, "it must say so:", done.err)
+    equal(done.step("out")["timestamp_clamped"], 1, "counted")
     equal([r.ts for r in kit.read(free)], [1, 1, soon, ahead],
           "timestamps in a topic that allows them")
 
