@@ -27,32 +27,14 @@ buf_clear(struct buf *b)
 }
 
 void
-buf_reserve(struct buf *b, size_t more)
+buf_grow(struct buf *b, size_t more)
 {
     size_t cap = b->cap != 0 ? b->cap : 256;
 
-    if (b->data != NULL && b->cap - b->len >= more)
-        return;
     while (cap - b->len < more)
         cap *= 2;
     b->data = mem_realloc(b->data, cap + BUF_PAD);
     b->cap = cap;
-}
-
-void
-buf_add(struct buf *b, const void *bytes, size_t len)
-{
-    buf_reserve(b, len);
-    if (len != 0)
-        memcpy(b->data + b->len, bytes, len);
-    b->len += len;
-}
-
-void
-buf_addc(struct buf *b, char c)
-{
-    buf_reserve(b, 1);
-    b->data[b->len++] = c;
 }
 
 void

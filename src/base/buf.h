@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 
@@ -28,12 +29,37 @@ void buf_init(struct buf *b);
 void buf_fini(struct buf *b);
 /** Forget the bytes, keep the memory. @thread the owner. */
 void buf_clear(struct buf *b);
+/** The slow half of buf_reserve(). @thread the owner. */
+void buf_grow(struct buf *b, size_t more);
+
+/* The next three are inline: keys and rows are made of many small pieces. */
+
 /** Make room for `more` bytes behind the data (and the pad). @thread owner. */
-void buf_reserve(struct buf *b, size_t more);
+static inline void
+buf_reserve(struct buf *b, size_t more)
+{
+    if (b->data == NULL || b->cap - b->len < more)
+        buf_grow(b, more);
+}
+
 /** Append `len` bytes. @thread the owner. */
-void buf_add(struct buf *b, const void *bytes, size_t len);
+static inline void
+buf_add(struct buf *b, const void *bytes, size_t len)
+{
+    buf_reserve(b, len);
+    if (len != 0)
+        memcpy(b->data + b->len, bytes, len);
+    b->len += len;
+}
+
 /** Append one byte. @thread the owner. */
-void buf_addc(struct buf *b, char c);
+static inline void
+buf_addc(struct buf *b, char c)
+{
+    buf_reserve(b, 1);
+    b->data[b->len++] = c;
+}
+
 /** Append a NUL-terminated string. @thread the owner. */
 void buf_adds(struct buf *b, const char *s);
 /** Append formatted text. @thread the owner. */

@@ -9,6 +9,8 @@
 /* Doubles from here on do not hold every integer. */
 static const double EXACT_MAX = 0x1p53;
 static const double INT_END = 0x1p63; /* int64 is [-INT_END, INT_END) */
+/* Integers within are doubles. */
+static const int64_t INT_SMALL = INT64_C(1) << 53;
 
 enum { NUM_BYTES = 9, REST_BYTES = 2 };
 
@@ -44,13 +46,15 @@ static void
 put_num(struct buf *b, double d, unsigned rest)
 {
     uint64_t u = __builtin_bswap64(order_bits(d));
-    char out[NUM_BYTES + REST_BYTES];
+    char *out;
 
+    buf_reserve(b, NUM_BYTES + REST_BYTES);
+    out = b->data + b->len;
     out[0] = KEY_NUM;
     memcpy(out + 1, &u, sizeof u);
     out[NUM_BYTES] = (char)(rest >> 8);
     out[NUM_BYTES + 1] = (char)(rest & 0xffu);
-    buf_add(b, out, has_rest(d) ? sizeof out : NUM_BYTES);
+    b->len += has_rest(d) ? NUM_BYTES + REST_BYTES : NUM_BYTES;
 }
 
 void
@@ -71,6 +75,10 @@ key_put_int(struct buf *b, int64_t v)
     double d = (double)v; /* rounded to nearest */
     int64_t back;
 
+    if (v > -INT_SMALL && v < INT_SMALL) {
+        put_num(b, d, 0);
+        return;
+    }
     /* Rounding up may leave int64: then the double below 2^63 is meant. */
     if (d >= INT_END)
         d = nextafter(INT_END, 0);

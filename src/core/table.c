@@ -11,7 +11,9 @@ enum {
     PAGE_FIRST_UNITS = 128,
     UNIT = 8,
     PAGE_UNITS_MAX = 1 << TABLE_PAGE_BITS,
-    CLEAR_SLOTS_MAX = 1 << 18
+    CLEAR_SLOTS_MAX = 1 << 18,
+    LINE = 64,     /* of the cache */
+    KEY_AHEAD = 48 /* bytes of the key that are fetched ahead */
 };
 
 /* A slot's handle: page number above TABLE_PAGE_BITS, unit in page below. */
@@ -88,6 +90,7 @@ table_prefetch_entry(const struct table *t, uint64_t hash)
 {
     uint64_t slot;
     const char *e;
+    size_t i;
 
     if (t->slots == NULL)
         return;
@@ -95,16 +98,37 @@ table_prefetch_entry(const struct table *t, uint64_t hash)
     if (slot == 0)
         return;
     e = (const char *)entry_at(t, slot);
-    __builtin_prefetch(e, 1, 3);
-    __builtin_prefetch(e + 64, 1, 3);
+    for (i = 0; i < sizeof(struct table_entry) + t->block_size + KEY_AHEAD;
+         i += LINE)
+        __builtin_prefetch(e + i, 1, 3);
 }
 
-static bool
+/* Keys are short: compared by words, without a call. */
+static inline bool
+same_bytes(const char *a, const char *b, uint32_t len)
+{
+    uint64_t x, y;
+
+    if (len < sizeof x) /* none: the key of key_by {} may be NULL */
+        return len == 0 || memcmp(a, b, len) == 0;
+    for (; len > sizeof x; len -= 8, a += 8, b += 8) {
+        memcpy(&x, a, sizeof x);
+        memcpy(&y, b, sizeof y);
+        if (x != y)
+            return false;
+    }
+    a -= sizeof x - len; /* the last word overlaps the one before */
+    b -= sizeof x - len;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return x == y;
+}
+
+static inline bool
 same_key(const struct table *t, const struct table_entry *e, const void *key,
          uint32_t len)
 {
-    return e->key_len == len &&
-           (len == 0 || memcmp(table_key(t, e), key, len) == 0);
+    return e->key_len == len && same_bytes(table_key(t, e), key, len);
 }
 
 struct table_entry *

@@ -194,32 +194,50 @@ mark_dirty(struct winstate *w, const struct partial *p)
     }
 }
 
-struct table_entry *
-winstate_upsert(struct winstate *w, const struct partial *head)
+/* The entry, its block undefined if it is fresh; NULL: purged. */
+static struct table_entry *
+upsert(struct winstate *w, const struct partial *head, bool *ret_fresh)
 {
     struct table_entry *e;
     struct slice *s;
-    bool fresh;
 
     if (w->wm != WM_NONE && purge_at(w, last_end(w, head->slice)) <= w->wm)
         return NULL;
     s = slice_get(w, head->slice, head->first);
-    e = table_upsert(&s->table, head->hash, head->key, head->key_len, &fresh);
-    if (fresh)
-        aggset_init(w->set, e->block);
+    e = table_upsert(&s->table, head->hash, head->key, head->key_len,
+                     ret_fresh);
     if (w->wm != WM_NONE && w->spec.lateness > 0)
         mark_dirty(w, head);
+    return e;
+}
+
+struct table_entry *
+winstate_upsert(struct winstate *w, const struct partial *head)
+{
+    bool fresh = false;
+    struct table_entry *e = upsert(w, head, &fresh);
+
+    if (fresh)
+        aggset_init(w->set, e->block);
     return e;
 }
 
 int
 winstate_merge(struct winstate *w, struct partial *p)
 {
-    struct table_entry *e = winstate_upsert(w, p);
+    bool fresh = false;
+    struct table_entry *e = upsert(w, p, &fresh);
     void *block = p->block;
     uint32_t count;
 
     p->block = NULL;
+    if (fresh && w->set->movable) { /* it moves in as it is */
+        memcpy(e->block, block, w->set->size);
+        e->count = p->count & ~POISON;
+        return 0;
+    }
+    if (fresh)
+        aggset_init(w->set, e->block);
     if (e == NULL) {
         aggset_fini(w->set, block);
         return 1;
