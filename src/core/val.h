@@ -26,7 +26,8 @@ enum val_type {
 
 struct val {
     uint8_t type; /* enum val_type */
-    uint8_t pad[3];
+    uint8_t bigint; /* lists and maps: enum json_bigint of integers in them */
+    uint8_t pad[2];
     uint32_t len;
     union {
         bool b;

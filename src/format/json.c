@@ -90,6 +90,52 @@ ends_fit(const char *text, size_t len)
     }
 }
 
+/* Opening brackets, those in strings among them. */
+static size_t
+count_open(const char *text, size_t len)
+{
+    size_t i = 0, n = 0;
+
+#if defined(__SSE2__)
+    const __m128i square = _mm_set1_epi8('['), curly = _mm_set1_epi8('{');
+
+    for (; i + 16 <= len; i += 16) {
+        __m128i x = load16(text + i);
+        __m128i open =
+            _mm_or_si128(_mm_cmpeq_epi8(x, square), _mm_cmpeq_epi8(x, curly));
+
+        n += (size_t)__builtin_popcount((unsigned)_mm_movemask_epi8(open));
+    }
+#endif
+    for (; i < len; i++)
+        n += text[i] == '[' || text[i] == '{';
+    return n;
+}
+
+bool
+json_is_deeper(const char *text, size_t len, size_t limit)
+{
+    const char *p = text, *end = text + len;
+    size_t depth = 0;
+
+    /* Few texts have that many brackets at all. */
+    if (len <= 2 * limit || count_open(text, len) <= limit)
+        return false;
+    for (; p < end; p++) {
+        if (*p == '"') {
+            for (p++; p < end && *p != '"'; p++)
+                if (*p == '\\')
+                    p++;
+        } else if (*p == '[' || *p == '{') {
+            if (++depth > limit)
+                return true;
+        } else if ((*p == ']' || *p == '}') && depth > 0) {
+            depth--;
+        }
+    }
+    return false;
+}
+
 static int
 check_all(const char *text, size_t len, struct err *e)
 {
@@ -132,6 +178,9 @@ json_check(const char *text, size_t len, bool validate, struct rec *r,
                           text + len - 1);
     if (!json_utf8_ok(text, len))
         return err_record(e, CAUSE_DECODE, "invalid JSON: not UTF-8");
+    if (json_is_deeper(text, len, JSON_DEPTH_MAX))
+        return err_record(e, CAUSE_DECODE, "nested deeper than %d",
+                          (int)JSON_DEPTH_MAX);
     if (validate && check_all(text, len, e) != 0)
         return ERR_RECORD;
     r->val = text;
@@ -204,20 +253,38 @@ json_walk_next(struct json_walk *w, struct val *name, struct val *value,
     return value->type == VAL_BAD ? scan_err(&s, e) : 1;
 }
 
+/* The value that is all of s's text. */
+static int
+whole_value(struct scan *s, struct val *ret, struct err *e)
+{
+    struct val v;
+    const char *p;
+
+    p = scan_value(s, scan_blanks(s, s->start), 0, &v);
+    if (p != NULL && v.type != VAL_BAD && scan_blanks(s, p) != s->end)
+        p = scan_fail(s, p, "something follows the value");
+    if (p == NULL || v.type == VAL_BAD)
+        return scan_err(s, e);
+    *ret = v;
+    return 0;
+}
+
 int
 json_value(const char *text, size_t len, enum json_bigint bigint,
            struct arena *a, struct val *ret, struct err *e)
 {
     struct scan s;
-    struct val v;
-    const char *p;
 
     scan_init(&s, text, len, true, bigint, a);
-    p = scan_value(&s, scan_blanks(&s, text), 0, &v);
-    if (p != NULL && v.type != VAL_BAD && scan_blanks(&s, p) != s.end)
-        p = scan_fail(&s, p, "something follows the value");
-    if (p == NULL || v.type == VAL_BAD)
-        return scan_err(&s, e);
-    *ret = v;
-    return 0;
+    return whole_value(&s, ret, e);
+}
+
+int
+json_value_plain(const char *text, size_t len, enum json_bigint bigint,
+                 struct arena *a, struct val *ret, struct err *e)
+{
+    struct scan s;
+
+    scan_init(&s, text, len, false, bigint, a);
+    return whole_value(&s, ret, e);
 }

@@ -30,6 +30,8 @@ enum { JSON_DEPTH_MAX = 1024, JSON_DEPTH_LUA_MAX = 64 };
  */
 MUST_USE int json_check(const char *text, size_t len, bool validate,
                         struct rec *r, struct err *e);
+/** Whether brackets outside of strings nest more than `limit` deep. */
+bool json_is_deeper(const char *text, size_t len, size_t limit);
 /** Whether `len` bytes are valid UTF-8. */
 bool json_utf8_ok(const char *text, size_t len);
 
@@ -74,6 +76,11 @@ int json_walk_next(struct json_walk *w, struct val *name, struct val *value,
  */
 MUST_USE int json_value(const char *text, size_t len, enum json_bigint bigint,
                         struct arena *a, struct val *ret, struct err *e);
+/** As json_value() of bytes that the engine did not make: NaN and Infinity
+ * are no values, at any depth. */
+MUST_USE int json_value_plain(const char *text, size_t len,
+                              enum json_bigint bigint, struct arena *a,
+                              struct val *ret, struct err *e);
 
 /**
  * key_encode_f for any value; maps by sorted names, first duplicate wins.
@@ -85,6 +92,10 @@ MUST_USE int json_value(const char *text, size_t len, enum json_bigint bigint,
  */
 int json_key_encode(struct buf *b, const struct val *v, struct err *e);
 
+/** Whether a text may be extended JSON. One that only holds the word NaN or
+ * Infinity in a string counts too, which costs the sink a look and changes
+ * nothing. @thread any. */
+bool json_is_ext(const char *text, size_t len);
 /** Append a value as (extended) JSON text; sets *ext if it is not JSON.
  * Lists and maps keep their bytes; nil and bad values are written null. */
 void json_put_val(struct buf *b, const struct val *v, bool *ext);

@@ -252,6 +252,15 @@ encode_text(struct buf *b, const struct val *v, struct err *e)
     arena_reset(&c->arena);
     scan_init(&s, v->u.s, v->len, true, BIGINT_ERROR, &c->arena);
     r = encode_at(b, &s, &p, 0);
+    if (r != 0 && s.cause == CAUSE_BIGINT && v->bigint != BIGINT_ERROR) {
+        /* Not remembered: the same bytes of another source may fail. */
+        b->len = before;
+        p = v->u.s;
+        scan_init(&s, p, v->len, true, v->bigint, &c->arena);
+        r = encode_at(b, &s, &p, 0);
+        if (r == 0)
+            return 0;
+    }
     if (r != 0) {
         b->len = before;
         return s.cause == CAUSE_TYPE ? nan_err(e) : scan_err(&s, e);

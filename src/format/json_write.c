@@ -10,6 +10,12 @@ has_ext_token(const char *text, size_t len)
            memmem(text, len, "Infinity", 8) != NULL;
 }
 
+bool
+json_is_ext(const char *text, size_t len)
+{
+    return !json_utf8_ok(text, len) || has_ext_token(text, len);
+}
+
 void
 json_put_val(struct buf *b, const struct val *v, bool *ext)
 {
@@ -32,9 +38,7 @@ json_put_val(struct buf *b, const struct val *v, bool *ext)
         break;
     case VAL_LIST:
     case VAL_MAP:
-        /* A string that holds such a word sets *ext needlessly, which costs
-         * the sink a look and changes nothing. */
-        if (!json_utf8_ok(v->u.s, v->len) || has_ext_token(v->u.s, v->len))
+        if (json_is_ext(v->u.s, v->len))
             *ext = true;
         buf_add(b, v->u.s, v->len);
         break;

@@ -26,6 +26,7 @@
 #include "core/partial.h"
 #include "core/rec.h"
 #include "core/watermark.h"
+#include "format/json.h"
 #include "format/reader.h"
 #include "op/counters.h"
 #include "plan/plan.h"
@@ -100,7 +101,7 @@ struct op_failure {
     bool has_record, has_key, has_value, has_timestamp;
 };
 
-struct op_seen; /* records whose decode error was counted already */
+struct op_seen; /* op/seen.h */
 
 /* The running job, shared by all subtasks. Written before slots start. */
 struct op_job {
@@ -164,10 +165,6 @@ bool op_outs_ready(const struct op_outs *outs);
  */
 MUST_USE int op_fail(struct op *op, const struct rec *r, struct err *e);
 
-/** Make the set of counted decode errors. @thread coordinator. */
-struct op_seen *op_seen_new(void);
-void op_seen_free(struct op_seen **s);
-
 /** A column's value: from the row, else by the reader. */
 static inline int
 op_column(struct op *op, const struct rec *r, uint32_t column, struct val *ret,
@@ -194,9 +191,15 @@ static inline int
 op_field_get(struct op *op, const struct op_field *f, const struct rec *r,
              struct arena *a, struct val *ret, struct err *e)
 {
+    int rc;
+
     if (f->func == 0)
-        return op_column(op, r, f->column, ret, e);
-    return script_value(op->env->script, f->func, r, op->reader, a, ret, e);
+        rc = op_column(op, r, f->column, ret, e);
+    else
+        rc = script_value(op->env->script, f->func, r, op->reader, a, ret, e);
+    if (rc == 0 && (ret->type == VAL_LIST || ret->type == VAL_MAP))
+        ret->bigint = (uint8_t)json_bigint_of(r);
+    return rc;
 }
 
 /* Makers, one per file. `op` is freed by op_free(). @thread coordinator. */

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "core/key.h"
+#include "format/json.h"
 
 struct piece { /* literal text in front of a value */
     char *text;
@@ -89,16 +90,20 @@ row_format_free(struct row_format **fp)
     free(f);
 }
 
+/* @param ext set where a key is no JSON: an infinity, bad UTF-8. */
 static void
-put_key(struct row_format *f, const struct winrow *row)
+put_key(struct row_format *f, const struct winrow *row, bool *ext)
 {
     const char *p = row->key, *end = row->key + row->key_len;
+    size_t from = f->buf.len;
     uint32_t i;
 
     for (i = 0; i < f->key_count; i++) {
         buf_add(&f->buf, f->keys[i].text, f->keys[i].len);
         p += key_part_json(&f->buf, p, end);
     }
+    if (f->key_count > 0 && json_is_ext(f->buf.data + from, f->buf.len - from))
+        *ext = true;
 }
 
 static int
@@ -129,13 +134,14 @@ set_key(struct row_format *f, const struct winrow *row, struct batch *b,
         struct rec *r)
 {
     size_t from = f->buf.len;
+    bool ext;
 
     if (!f->with_key || f->key_count == 0)
         return;
     if (f->key_count == 1) {
         (void)key_part_text(&f->buf, row->key, row->key + row->key_len);
     } else {
-        put_key(f, row);
+        put_key(f, row, &ext);
         buf_addc(&f->buf, '}');
     }
     r->key_len = (uint32_t)(f->buf.len - from);
@@ -155,9 +161,7 @@ row_put(struct row_format *f, struct batch *b, const struct winrow *row,
                           "values of different types met in "
                           "one window, numbers and strings");
     buf_clear(&f->buf);
-    put_key(f, row);
-    /* Also of a string, for which the sink's policy changes nothing. */
-    ext = memmem(f->buf.data, f->buf.len, "Infinity", 8) != NULL;
+    put_key(f, row, &ext);
     if (f->has_window) {
         buf_add(&f->buf, f->window_start.text, f->window_start.len);
         json_put_int(&f->buf, row->start);

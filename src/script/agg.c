@@ -149,8 +149,7 @@ push_arg_lj(lua_State *L, struct agg_op *op, const struct val *v)
 
     if (v->type == VAL_LIST || v->type == VAL_MAP) {
         arena_reset(&op->c->tmp);
-        if (conv_push_lj(op->c, L, v, json_bigint_of(op->rec), &op->c->tmp,
-                         &e) != 0)
+        if (conv_push_lj(op->c, L, v, json_bigint_of(op->rec), true, &e) != 0)
             (void)calls_raise_lj(L, &e);
         return;
     }
@@ -248,7 +247,7 @@ keep_input_lj(lua_State *L)
             } else {
                 arena_reset(&op->c->tmp);
                 if (conv_push_lj(op->c, L, &op->args[i],
-                                 json_bigint_of(op->rec), &op->c->tmp, &e) != 0)
+                                 json_bigint_of(op->rec), true, &e) != 0)
                     return luaL_error(L, "%s", e.msg);
             }
             lua_rawseti(L, -2, i + 1);
@@ -329,7 +328,8 @@ acc_add(const struct agg *a, void *acc, const struct val *args,
     lua_pushcfunction(L, add_lj);
     lua_pushlightuserdata(L, &op);
     if (a->nargs == 0)
-        calls_bind(c, r, r == c->agg_rec ? c->agg_reader : NULL, true);
+        calls_bind(c, r, r == c->agg_rec ? c->agg_reader : NULL, true,
+                   calls_keeps(c, op.x->law.add, 1));
     rc = calls_call(c, a->nargs == 0 ? 2 : 1, 0, e);
     if (a->nargs == 0)
         calls_unbind(c);

@@ -16,7 +16,7 @@ script_filter(struct script *s, int func, const struct rec *r,
     int rc;
 
     calls_push_func(c, func);
-    calls_bind(c, r, reader, true);
+    calls_bind(c, r, reader, true, calls_keeps(c, func, 0));
     rc = calls_call(c, 1, 1, e);
     if (rc == 0) {
         *ret = lua_toboolean(L, -1);
@@ -123,7 +123,7 @@ script_map(struct script *s, int func, const struct rec *r,
     int rc;
 
     calls_push_func(c, func);
-    calls_bind(c, r, reader, false);
+    calls_bind(c, r, reader, false, calls_keeps(c, func, 0));
     rc = calls_call(c, 1, 1, e);
     if (rc == 0 && lua_isnil(L, -1)) {
         rc = calls_fail(c, func, e,
@@ -166,7 +166,7 @@ script_flat_map(struct script *s, int func, const struct rec *r,
     int rc;
 
     calls_push_func(c, func);
-    calls_bind(c, r, reader, false);
+    calls_bind(c, r, reader, false, calls_keeps(c, func, 0));
     (void)lua_rawgeti(L, LUA_REGISTRYINDEX, c->emit_ref);
     c->emit = out;
     rc = calls_call(c, 2, 1, e);
@@ -221,7 +221,7 @@ script_value(struct script *s, int func, const struct rec *r,
     if (c->is_key == NULL)
         find_keys(c);
     calls_push_func(c, func);
-    calls_bind(c, r, reader, true);
+    calls_bind(c, r, reader, true, calls_keeps(c, func, 0));
     rc = calls_call(c, 1, 2, e);
     if (rc == 0 && !lua_isnil(L, -1) && func < c->is_key_count &&
         c->is_key[func]) {
@@ -249,7 +249,7 @@ script_value_with(struct script *s, int func, const struct rec *r,
     int rc;
 
     calls_push_func(c, func);
-    calls_bind(c, r, reader, true);
+    calls_bind(c, r, reader, true, calls_keeps(c, func, 0));
     lua_pushinteger(L, second);
     rc = calls_call(c, 2, 1, e);
     if (rc == 0) {

@@ -31,14 +31,70 @@ calls_push_func(struct calls *c, int func)
     (void)lua_rawgeti(c->s->L, c->base + 2, func);
 }
 
+/* Fill the table of handles with new ones; those that user code kept stay as
+ * they are, for ever invalid. */
+static int
+renew_lj(lua_State *L)
+{
+    struct calls *c = calls_of(L);
+    struct handle *h;
+    int i;
+
+    (void)lua_rawgeti(L, LUA_REGISTRYINDEX, c->handles_ref);
+    (void)lua_rawgeti(L, LUA_REGISTRYINDEX, c->handle_mt_ref);
+    for (i = 0; i < HANDLES; i++) {
+        h = lua_newuserdatauv(L, sizeof *h, 0);
+        h->r = &c->cur;
+        h->gen = 0;
+        lua_pushvalue(L, 2);
+        (void)lua_setmetatable(L, -2);
+        c->handles[i] = h;
+        lua_rawseti(L, 1, i + 1);
+    }
+    return 0;
+}
+
+static void
+renew_handles(struct calls *c)
+{
+    lua_State *L = c->s->L;
+
+    lua_pushcfunction(L, renew_lj);
+    if (lua_pcall(L, 0, 0, 0) != LUA_OK)
+        lua_pop(L, 1);
+}
+
+bool
+calls_keeps(struct calls *c, int func, unsigned param)
+{
+    lua_State *L = c->s->L;
+
+    if (c->keeps == NULL) {
+        c->keeps_count = (int)lua_rawlen(L, c->base + 2) + 1;
+        c->keeps = mem_zalloc((size_t)c->keeps_count);
+    }
+    if (func >= c->keeps_count)
+        return true;
+    if (c->keeps[func] == 0) {
+        calls_push_func(c, func);
+        c->keeps[func] = keeps_param(L, param) ? 2 : 1;
+        lua_pop(L, 1);
+    }
+    return c->keeps[func] == 2;
+}
+
 void
 calls_bind(struct calls *c, const struct rec *r, struct reader *reader,
-           bool readonly)
+           bool readonly, bool keeps)
 {
     struct handle *h;
 
     lrec_bind(&c->cur, r, reader, readonly);
-    c->next_handle = (c->next_handle + 1) % HANDLES;
+    if (c->kept && ++c->next_handle == HANDLES) {
+        c->next_handle = 0;
+        renew_handles(c);
+    }
+    c->kept = keeps;
     h = c->handles[c->next_handle];
     h->gen = c->cur.gen;
     (void)lua_rawgeti(c->s->L, c->base + 3, c->next_handle + 1);
@@ -175,14 +231,10 @@ open_mark_lj(lua_State *L, bool list, const void **ret)
 static void
 open_handles_lj(struct calls *c, lua_State *L)
 {
-    int i;
-
     lua_createtable(L, HANDLES, 0);
-    for (i = 0; i < HANDLES; i++) {
-        c->handles[i] = record_push_handle_lj(L, &c->cur);
-        lua_rawseti(L, -2, i + 1);
-    }
     c->handles_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_pushcfunction(L, renew_lj);
+    lua_call(L, 0, 0);
     lua_newtable(L);
     c->views_ref = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_newtable(L);
@@ -232,6 +284,7 @@ calls_close(struct script *s)
     }
     free(c->batch);
     free(c->is_key);
+    free(c->keeps);
     lrec_fini(&c->cur);
     buf_fini(&c->buf);
     arena_fini(&c->tmp);

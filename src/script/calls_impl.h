@@ -5,8 +5,9 @@
  * of its segment, and (once needed) its value tree. A handle is the userdata
  * of a record, a view that of a list or map in it; both carry the lrec's
  * generation at the time they were made and are refused when it has moved
- * on. Handles of call records are reused in rotation (HANDLES of them), so a
- * record kept by mistake is noticed and no call allocates. Owned records
+ * on. The handle of a call is used again by the next one only if the called
+ * function cannot have kept it (keeps.c); others come from a stock of
+ * HANDLES, made at once, so that what was kept stays invalid. Owned records
  * (s.copy, s.row, s.tombstone) have lrec and bytes inside their userdata.
  *
  * Thread: the owner of the script. Nothing here outlives the Lua state.
@@ -68,17 +69,21 @@ extern const char calls_null;
 struct calls {
     struct script *s;
     int base; /* stack: base+1 handler, +2 functions, +3 handles */
-    int handles_ref;
-    struct lrec cur; /* the record of the running call */
-    struct handle *handles[HANDLES];
+    int handles_ref, handle_mt_ref;
+    struct lrec cur;                 /* the record of the running call */
+    struct handle *handles[HANDLES]; /* those below next_handle are used up */
     uint32_t next_handle;
+    bool kept;      /* user code may hold the handle of the last call */
+    uint8_t *keeps; /* by function number: 1 no, 2 yes, 0 not known yet */
+    int keeps_count;
     int views_ref;  /* table slot -> view of call records */
     uint32_t views; /* used slots */
     int keys_ref;   /* table that keeps cached names alive */
     uint32_t keys;  /* names in it */
     struct key_slot key_slots[KEY_CACHE];
     int list_mt_ref, map_mt_ref;
-    const void *record_mt, *view_mt, *list_mt, *map_mt, *retriable_mt;
+    const void *record_mt, *owned_mt, *view_mt, *list_mt, *map_mt,
+        *retriable_mt;
     struct err bad;      /* decode error met while Lua read; code 0: none */
     struct batch *emit;  /* where flat_map's emit() puts records, or NULL */
     struct err emit_err; /* why an emit() failed */
@@ -103,9 +108,12 @@ calls_of(lua_State *L)
 /* calls.c */
 /** Prepare L's stack for calls (first call only) and return it. */
 lua_State *calls_stack(struct calls *c);
-/** Bind the call record and push its handle. */
+/** Whether function `func` can keep its parameter `param` (from 0). */
+bool calls_keeps(struct calls *c, int func, unsigned param);
+/** Bind the call record and push its handle.
+ * @param keeps calls_keeps() of the function that will get it. */
 void calls_bind(struct calls *c, const struct rec *r, struct reader *reader,
-                bool readonly);
+                bool readonly, bool keeps);
 /** The call record is no longer valid; its tree and views are dropped. */
 void calls_unbind(struct calls *c);
 /**
@@ -172,6 +180,10 @@ void view_set_metatable_lj(lua_State *L);
 /** The view at `idx` if it is one, else NULL. */
 struct view *view_at(lua_State *L, int idx, bool *ret_valid);
 
+/** keeps.c: whether the function on top of the stack can keep its parameter
+ * number `param`, from 0. Never raises. */
+bool keeps_param(lua_State *L, unsigned param);
+
 /* conv.c: values of Lua as text, and back */
 /** Append the value at `idx` as (extended) JSON. Never raises.
  * @return 0, or ERR_RECORD: user_error with the path, or decode. */
@@ -180,7 +192,7 @@ MUST_USE int conv_put(struct calls *c, lua_State *L, int idx, struct buf *out,
 /** Push a value (its text) as plain Lua data, nulls as s.null. May raise
  * for lack of memory only. @return 0 (pushed) or ERR_RECORD (not). */
 int conv_push_lj(struct calls *c, lua_State *L, const struct val *v,
-                 enum json_bigint bigint, struct arena *a, struct err *e);
+                 enum json_bigint bigint, bool ext, struct err *e);
 /** The value at `idx` as struct val, bytes in `a`. Never raises. */
 MUST_USE int conv_value(struct calls *c, lua_State *L, int idx, struct arena *a,
                         struct val *ret, struct err *e);

@@ -39,6 +39,8 @@ conv_error(const struct conv *v, struct err *e, const char *text)
 
     buf_init(&b);
     for (i = 0; i < v->depth; i++) {
+        if (v->path[i].name != NULL && v->path[i].len == 0)
+            continue; /* a table whose members are still being looked at */
         if (v->path[i].name == NULL) {
             buf_addf(&b, "[%lld]", (long long)v->path[i].index);
             continue;
@@ -283,16 +285,31 @@ conv_record(struct conv *v, struct lrec *lr, struct err *e)
     return r;
 }
 
+/* Whether a record or view that was put into a table, as text from `from`
+ * on, still fits below it. */
+static int
+conv_check_depth(const struct conv *v, size_t from, struct err *e)
+{
+    if (v->depth > 0 && json_is_deeper(v->out->data + from, v->out->len - from,
+                                       (size_t)(JSON_DEPTH_LUA_MAX - v->depth)))
+        return conv_error(v, e, "tables nest deeper than 64 levels");
+    return 0;
+}
+
 static int
 conv_userdata(struct conv *v, int idx, struct err *e)
 {
+    size_t from = v->out->len;
     struct lrec *lr;
     struct view *w;
     bool valid = true;
+    int r;
 
     lr = record_at(v->L, idx, &valid);
-    if (lr != NULL && valid)
-        return conv_record(v, lr, e);
+    if (lr != NULL && valid) {
+        r = conv_record(v, lr, e);
+        return r == 0 ? conv_check_depth(v, from, e) : r;
+    }
     w = valid ? view_at(v->L, idx, &valid) : NULL;
     if (!valid)
         return conv_error(v, e,
@@ -302,7 +319,8 @@ conv_userdata(struct conv *v, int idx, struct err *e)
         return conv_error(v, e, "a userdata is no value of a record");
     if (w->r->tree.ext)
         v->ext = true;
-    return node_put(&w->r->tree, w->node, v->out, &v->ext, e);
+    r = node_put(&w->r->tree, w->node, v->out, &v->ext, e);
+    return r == 0 ? conv_check_depth(v, from, e) : r;
 }
 
 static int
@@ -424,12 +442,11 @@ conv_mark_lj(struct calls *c, lua_State *L, bool map)
 }
 
 static int conv_push_at(struct calls *c, lua_State *L, const struct val *v,
-                        enum json_bigint bigint, struct arena *a, int depth,
-                        struct err *e);
+                        struct json_walk *above, int depth, struct err *e);
 
 static int
-conv_push_members(struct calls *c, lua_State *L, struct json_walk *w,
-                  enum json_bigint bigint, int depth, struct err *e)
+conv_push_members(struct calls *c, lua_State *L, struct json_walk *w, int depth,
+                  struct err *e)
 {
     struct val name, v;
     lua_Integer n = 0;
@@ -446,7 +463,7 @@ conv_push_members(struct calls *c, lua_State *L, struct json_walk *w,
             }
             lua_pop(L, 1);
         }
-        r = conv_push_at(c, L, &v, bigint, w->arena, depth + 1, e);
+        r = conv_push_at(c, L, &v, w, depth + 1, e);
         if (r != 0)
             return r;
         if (w->map)
@@ -457,9 +474,10 @@ conv_push_members(struct calls *c, lua_State *L, struct json_walk *w,
     return r;
 }
 
+/* @param above how the value is to be read: the walk it was found in. */
 static int
 conv_push_at(struct calls *c, lua_State *L, const struct val *v,
-             enum json_bigint bigint, struct arena *a, int depth, struct err *e)
+             struct json_walk *above, int depth, struct err *e)
 {
     struct json_walk w;
 
@@ -472,20 +490,22 @@ conv_push_at(struct calls *c, lua_State *L, const struct val *v,
                           "nested deeper than the %d levels Lua can use",
                           (int)JSON_DEPTH_LUA_MAX);
     luaL_checkstack(L, 6, "value nests too deep");
-    json_walk_init(&w, v->u.s, v->len, bigint, a);
+    json_walk_init(&w, v->u.s, v->len, above->bigint, above->arena);
+    w.ext = above->ext;
     lua_newtable(L);
     if (v->type == VAL_LIST)
         conv_mark_lj(c, L, false);
-    return conv_push_members(c, L, &w, bigint, depth, e);
+    return conv_push_members(c, L, &w, depth, e);
 }
 
 int
 conv_push_lj(struct calls *c, lua_State *L, const struct val *v,
-             enum json_bigint bigint, struct arena *a, struct err *e)
+             enum json_bigint bigint, bool ext, struct err *e)
 {
+    struct json_walk w = {.arena = &c->tmp, .bigint = bigint, .ext = ext};
     int top = lua_gettop(L), r;
 
-    r = conv_push_at(c, L, v, bigint, a, 0, e);
+    r = conv_push_at(c, L, v, &w, 0, e);
     if (r != 0)
         lua_settop(L, top);
     return r;

@@ -12,7 +12,7 @@
 /* Push a value's text as plain data. */
 static int
 push_text_lj(lua_State *L, const char *text, size_t len,
-             enum json_bigint bigint)
+             enum json_bigint bigint, bool ext)
 {
     struct calls *c = calls_of(L);
     struct val v;
@@ -20,7 +20,7 @@ push_text_lj(lua_State *L, const char *text, size_t len,
 
     arena_reset(&c->tmp);
     if (json_value(text, len, bigint, &c->tmp, &v, &e) != 0 ||
-        conv_push_lj(c, L, &v, bigint, &c->tmp, &e) != 0)
+        conv_push_lj(c, L, &v, bigint, ext, &e) != 0)
         return calls_raise_lj(L, &e);
     return 1;
 }
@@ -50,15 +50,18 @@ table_lj(lua_State *L)
         return 1;
     }
     if (w != NULL && w->node->raw != NULL)
-        return push_text_lj(L, w->node->raw, w->node->raw_len, lr->tree.bigint);
+        return push_text_lj(L, w->node->raw, w->node->raw_len, lr->tree.bigint,
+                            w->node->ext);
     if (w == NULL && !lr->tree.dirty && lr->rec->kind != REC_TEXT &&
         lr->rec->kind != REC_VALUE)
         return push_text_lj(L, lr->rec->val, lr->rec->val_len,
-                            json_bigint_of(lr->rec));
+                            json_bigint_of(lr->rec),
+                            (lr->rec->flags & REC_EXT) != 0);
     buf_clear(&c->buf);
     if (conv_put(c, L, 1, &c->buf, &ext, &e) != 0)
         return calls_raise_lj(L, &e);
-    return push_text_lj(L, c->buf.data, c->buf.len, json_bigint_of(lr->rec));
+    return push_text_lj(L, c->buf.data, c->buf.len, json_bigint_of(lr->rec),
+                        ext);
 }
 
 static int
@@ -201,7 +204,7 @@ key_lj(lua_State *L)
     if (r->key == NULL)
         lua_pushnil(L);
     else if (r->flags & REC_KEY_JSON)
-        return push_text_lj(L, r->key, r->key_len, json_bigint_of(r));
+        return push_text_lj(L, r->key, r->key_len, json_bigint_of(r), false);
     else
         (void)lua_pushlstring(L, r->key, r->key_len);
     return 1;
@@ -294,6 +297,9 @@ set_key_lj(lua_State *L)
     if (!lua_isnil(L, 2) && lua_type(L, 2) != LUA_TSTRING &&
         conv_put(c, L, 2, &c->buf, &ext, &e) != 0)
         return calls_raise_lj(L, &e);
+    if (ext)
+        return luaL_error(L, "set_key: NaN, Infinity and bytes that are no "
+                             "UTF-8 have no JSON form");
     lr = change_lj(L, "set_key", SET_KEY);
     lr->own.flags &= (uint8_t)~REC_KEY_JSON;
     lr->own.key = NULL;
@@ -425,7 +431,7 @@ decode_lj(lua_State *L)
     memset(&r, 0, sizeof r);
     if (json_check(text, len, true, &r, &e) != 0 ||
         json_value(r.val, r.val_len, BIGINT_ERROR, &c->tmp, &v, &e) != 0 ||
-        conv_push_lj(c, L, &v, BIGINT_ERROR, &c->tmp, &e) != 0)
+        conv_push_lj(c, L, &v, BIGINT_ERROR, false, &e) != 0)
         return luaL_error(L, "decode: %s", e.msg);
     return 1;
 }
@@ -458,13 +464,18 @@ static int
 hash_lj(lua_State *L)
 {
     struct calls *c = calls_of(L);
+    struct view *w;
     struct val v;
     struct err e;
+    bool valid;
 
     luaL_checkany(L, 1);
     arena_reset(&c->tmp);
     if (conv_value(c, L, 1, &c->tmp, &v, &e) != 0)
         return calls_raise_lj(L, &e);
+    w = view_at(L, 1, &valid);
+    if (w != NULL)
+        v.bigint = (uint8_t)w->r->tree.bigint;
     buf_clear(&c->buf);
     if (json_key_encode(&c->buf, &v, &e) != 0)
         return luaL_error(L, "hash: %s", e.msg);

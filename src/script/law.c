@@ -264,7 +264,7 @@ plain_lj(lua_State *L)
     if (conv_put(c, L, 1, &c->buf, &ext, &e) != 0 ||
         json_value(c->buf.data, c->buf.len, BIGINT_STRING, &c->tmp, &v, &e) !=
             0 ||
-        conv_push_lj(c, L, &v, BIGINT_STRING, &c->tmp, &e) != 0)
+        conv_push_lj(c, L, &v, BIGINT_STRING, true, &e) != 0)
         return calls_raise_lj(L, &e);
     return 1;
 }

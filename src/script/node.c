@@ -73,7 +73,8 @@ node_new(struct tree *t, const struct val *v)
 
 /* A node of the value `v` whose text is `raw`. */
 static struct node *
-node_of(struct tree *t, const struct val *v, const char *raw, size_t raw_len)
+node_of(struct tree *t, const struct val *v, const char *raw, size_t raw_len,
+        bool ext)
 {
     struct node *n;
 
@@ -83,20 +84,22 @@ node_of(struct tree *t, const struct val *v, const char *raw, size_t raw_len)
     if (!type_is_container(v->type))
         n->u.v = *v;
     n->big = v->type == VAL_STR && raw_len > 0 && raw[0] != '"';
+    n->ext = ext;
     return n;
 }
 
 int
-node_new_text(struct tree *t, const char *text, size_t len, struct node **ret,
-              struct err *e)
+node_new_text(struct tree *t, const char *text, size_t len, bool ext,
+              struct node **ret, struct err *e)
 {
     struct val v;
     int r;
 
-    r = json_value(text, len, BIGINT_STRING, &t->arena, &v, e);
+    r = (ext ? json_value : json_value_plain)(text, len, BIGINT_STRING,
+                                              &t->arena, &v, e);
     if (r != 0)
         return r;
-    *ret = node_of(t, &v, text, len);
+    *ret = node_of(t, &v, text, len, ext);
     return 0;
 }
 
@@ -123,6 +126,7 @@ node_kids(struct tree *t, struct node *n)
         /* Big integers are read as text here, so that one that nobody asks
          * for does no harm; node_value() applies the policy. */
         json_walk_init(&k->walk, n->raw, n->raw_len, BIGINT_STRING, &t->arena);
+        k->walk.ext = n->ext;
         k->text = n->raw;
         k->text_end = n->raw + n->raw_len;
         k->open = true;
@@ -277,12 +281,12 @@ node_more(struct tree *t, struct node *n, struct err *e)
             break;
         }
         if (n->type == VAL_LIST) {
-            (void)kids_add(t, n, node_of(t, &v, raw, raw_len));
+            (void)kids_add(t, n, node_of(t, &v, raw, raw_len, n->ext));
             return 1;
         }
         if (kids_had(k, name.u.s, name.len))
             continue;
-        m = kids_add(t, n, node_of(t, &v, raw, raw_len));
+        m = kids_add(t, n, node_of(t, &v, raw, raw_len, n->ext));
         m->name = name.u.s;
         m->len = name.len;
         member_raw_name(m, k, from, raw);
@@ -338,7 +342,7 @@ tree_load(struct tree *t, const struct rec *r, struct err *e)
             t->ext = true;
         t->root = root_with_value(t, n);
     } else if (r->kind == REC_VALUE) {
-        rc = node_new_text(t, r->val, r->val_len, &n, e);
+        rc = node_new_text(t, r->val, r->val_len, t->ext, &n, e);
         if (rc != 0)
             return rc;
         t->root = root_with_value(t, n);
@@ -346,6 +350,7 @@ tree_load(struct tree *t, const struct rec *r, struct err *e)
         n = node_make(t, VAL_MAP);
         n->raw = r->val;
         n->raw_len = r->val_len;
+        n->ext = t->ext;
         if (r->val == NULL)
             (void)kids_new(t, n);
         t->root = n;

@@ -53,6 +53,7 @@ struct node {
     uint8_t depth; /* the root's is 1 */
     bool checked;  /* its nesting is known to fit */
     bool big;      /* an integer beyond int64, decoded when read */
+    bool ext;      /* raw may be extended JSON: the engine made it */
     union {
         struct val v;      /* scalars */
         struct kids *kids; /* lists and maps; NULL until asked for */
@@ -77,9 +78,10 @@ MUST_USE int tree_load(struct tree *t, const struct rec *r, struct err *e);
 
 /** New scalar. Strings are copied. @thread the owner of t. */
 struct node *node_new(struct tree *t, const struct val *v);
-/** New value of any type from its JSON text, which must live as t does. */
+/** New value of any type from its JSON text, which must live as t does.
+ * @param ext whether the engine made it, so that it may be extended JSON. */
 MUST_USE int node_new_text(struct tree *t, const char *text, size_t len,
-                           struct node **ret, struct err *e);
+                           bool ext, struct node **ret, struct err *e);
 /** Decode a scalar, by the bigint policy. @return 0 or ERR_RECORD. */
 MUST_USE int node_value(struct tree *t, const struct node *n, struct val *ret,
                         struct err *e);

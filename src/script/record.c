@@ -77,8 +77,11 @@ struct lrec *
 record_at(lua_State *L, int idx, bool *ret_valid)
 {
     const struct handle *h;
+    const void *mt;
 
-    if (metatable_of(L, idx) != calls_of(L)->record_mt)
+    mt = metatable_of(L, idx);
+    if (mt == NULL ||
+        (mt != calls_of(L)->record_mt && mt != calls_of(L)->owned_mt))
         return NULL;
     h = lua_touserdata(L, idx);
     *ret_valid = h->gen == h->r->gen;
@@ -395,14 +398,15 @@ record_node_lj(lua_State *L, struct lrec *lr, int idx)
     }
     w = view_at(L, idx, &valid);
     if (w != NULL && valid && w->r == lr && w->node->raw != NULL) {
-        r = node_new_text(&lr->tree, w->node->raw, w->node->raw_len, &n, &e);
+        r = node_new_text(&lr->tree, w->node->raw, w->node->raw_len,
+                          w->node->ext, &n, &e);
     } else {
         buf_clear(&c->buf);
         r = conv_put(c, L, idx, &c->buf, &lr->tree.ext, &e);
         if (r == 0)
             r = node_new_text(
                 &lr->tree, arena_dup(&lr->tree.arena, c->buf.data, c->buf.len),
-                c->buf.len, &n, &e);
+                c->buf.len, true, &n, &e);
     }
     if (r != 0)
         (void)calls_raise_lj(L, &e);
@@ -508,11 +512,7 @@ record_tostring(lua_State *L)
 static int
 record_gc(lua_State *L)
 {
-    struct owned *o = lua_touserdata(L, 1);
-
-    /* A handle's record may be gone; an owned one lies behind its handle. */
-    if (lua_rawlen(L, 1) >= sizeof *o && o->h.r == &o->r)
-        lrec_fini(&o->r);
+    lrec_fini(&((struct owned *)lua_touserdata(L, 1))->r);
     return 0;
 }
 
@@ -591,7 +591,8 @@ record_push_owned_lj(lua_State *L, const struct rec *r)
     o->r.gen = 1;
     o->h.r = &o->r;
     o->h.gen = 1;
-    set_metatable_lj(L);
+    (void)luaL_getmetatable(L, "streamlua.owned");
+    (void)lua_setmetatable(L, -2);
     if (r->key != NULL || r->headers != NULL)
         record_own_meta(&o->r.own, &o->r.meta_arena);
     return &o->r;
@@ -660,25 +661,34 @@ record_take(struct calls *c, struct lrec *lr, const struct rec *base,
     return 0;
 }
 
-void
-record_open(struct calls *c, lua_State *L)
+/* Push the metatable of records; owned ones have memory to free. */
+static const void *
+make_metatable_lj(lua_State *L, const char *name, bool owned)
 {
     static const luaL_Reg meta[] = {
-        {"__index", record_index},
-        {"__newindex", record_newindex},
-        {"__pairs", record_pairs},
-        {"__len", record_len},
-        {"__gc", record_gc},
-        {"__tostring", record_tostring},
-        {NULL, NULL},
+        {"__index", record_index},       {"__newindex", record_newindex},
+        {"__pairs", record_pairs},       {"__len", record_len},
+        {"__tostring", record_tostring}, {NULL, NULL},
     };
 
-    (void)luaL_newmetatable(L, "streamlua.record");
+    (void)luaL_newmetatable(L, name);
     luaL_setfuncs(L, meta, 0);
     lua_pushboolean(L, 0);
     lua_setfield(L, -2, "__metatable");
     lua_pushliteral(L, "record");
     lua_setfield(L, -2, "__name");
-    c->record_mt = lua_topointer(L, -1);
+    if (owned) {
+        lua_pushcfunction(L, record_gc);
+        lua_setfield(L, -2, "__gc");
+    }
+    return lua_topointer(L, -1);
+}
+
+void
+record_open(struct calls *c, lua_State *L)
+{
+    c->owned_mt = make_metatable_lj(L, "streamlua.owned", true);
     lua_pop(L, 1);
+    c->record_mt = make_metatable_lj(L, "streamlua.record", false);
+    c->handle_mt_ref = luaL_ref(L, LUA_REGISTRYINDEX);
 }

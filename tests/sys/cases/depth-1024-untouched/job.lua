@@ -1,0 +1,4 @@
+local s = require "streamlua"
+local job = s.job "t"
+job:source("in", s.stdin { on_error = "skip" }):sink("out", s.stdout())
+return job

@@ -1,0 +1,6 @@
+local s = require "streamlua"
+local job = s.job "t"
+job:source("in", s.stdin { on_error = "skip" })
+   :map(function(e) return { x = { y = e.a } } end, { on_error = "skip" })
+   :sink("out", s.stdout())
+return job
