@@ -22,6 +22,7 @@ struct op_counters {
     _Atomic uint64_t bypassed;            /* records not combined */
     _Atomic uint64_t keys;                /* entries held now */
     _Atomic int64_t watermark;
+    _Atomic int64_t skip_log_ms[CAUSE_COUNT]; /* the job's, of all subtasks */
 };
 
 /** Add to a counter that only this thread writes. */

@@ -1,15 +1,14 @@
 #include "op/op.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "op/seen.h"
 
-enum { SEEN_MAX = 1 << 16, SKIP_LOG_MS = 10000 };
+enum { SKIP_LOG_MS = 10000 };
 
 static int
 in_batch(struct op_out *o, struct batch *b, struct err *e)
@@ -161,71 +160,17 @@ op_field_init(struct op *op, const struct opt *o, struct op_field *ret,
     return reader_column(op->reader, path, strlen(path), &ret->column, e);
 }
 
-/*
- * Decode errors are counted once a record, however many branches meet them.
- * Rare, so a lock is fine; the oldest are forgotten beyond SEEN_MAX.
- */
-struct op_seen {
-    pthread_mutex_t lock;
-    uint64_t ring[SEEN_MAX];
-    uint32_t next;
-    int64_t last_log_ms[CAUSE_COUNT];
-};
-
-struct op_seen *
-op_seen_new(void)
-{
-    struct op_seen *s = mem_zalloc(sizeof *s);
-    int i;
-
-    (void)pthread_mutex_init(&s->lock, NULL);
-    for (i = 0; i < CAUSE_COUNT; i++)
-        s->last_log_ms[i] = -SKIP_LOG_MS;
-    return s;
-}
-
-void
-op_seen_free(struct op_seen **s)
-{
-    if (*s != NULL)
-        (void)pthread_mutex_destroy(&(*s)->lock);
-    free(*s);
-    *s = NULL;
-}
-
+/* Whether a skipped record is logged now: the first of its step and cause,
+ * then one every 10 s, whatever the subtask. */
 static bool
-seen_before(struct op_seen *s, const struct rec *r)
+log_now(struct op_counters *c, enum err_cause cause)
 {
-    uint64_t id[4] = {r->topic, (uint64_t)(uint32_t)r->partition,
-                      (uint64_t)r->offset, r->src};
-    uint64_t h = hash_key(id, sizeof id) | 1;
-    bool found = false;
-    uint32_t i;
+    int64_t now = clock_mono_ms() + 1; /* 0 = never */
+    int64_t last =
+        atomic_load_explicit(&c->skip_log_ms[cause], memory_order_relaxed);
 
-    (void)pthread_mutex_lock(&s->lock);
-    for (i = 0; i < SEEN_MAX && !found && s->ring[i] != 0; i++)
-        found = s->ring[i] == h;
-    if (!found) {
-        s->ring[s->next] = h;
-        s->next = (s->next + 1) % SEEN_MAX;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    return found;
-}
-
-/* Whether a skipped record of this cause is logged now. */
-static bool
-log_now(struct op_seen *s, enum err_cause cause)
-{
-    int64_t now = clock_mono_ms();
-    bool yes;
-
-    (void)pthread_mutex_lock(&s->lock);
-    yes = now - s->last_log_ms[cause] >= SKIP_LOG_MS;
-    if (yes)
-        s->last_log_ms[cause] = now;
-    (void)pthread_mutex_unlock(&s->lock);
-    return yes;
+    return (last == 0 || now - last >= SKIP_LOG_MS) &&
+           atomic_compare_exchange_strong(&c->skip_log_ms[cause], &last, now);
 }
 
 static void
@@ -321,7 +266,8 @@ op_fail(struct op *op, const struct rec *r, struct err *e)
     if (at_source) {
         step = &job->plan->steps[r->src];
         count = &job->counters[step->logical];
-        first = !seen_before(job->seen, r);
+        first = op->step == step || !op_seen_before(job->seen, r);
+        err_where(e, "%s", step->place); /* not where Lua met it */
     }
     if (first)
         count_add_shared(&count->errors[cause], 1);
@@ -333,7 +279,7 @@ op_fail(struct op *op, const struct rec *r, struct err *e)
     }
     if (first) {
         count_add_shared(&count->dropped[cause], 1);
-        if (log_now(job->seen, cause))
+        if (log_now(&job->counters[step->logical], cause))
             log_skip(&f, count_get(&count->dropped[cause]));
     }
     return 0;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "op/route.h"
+#include "op/seen.h"
 #include "run/connectors.h"
 
 struct subtask *
