@@ -40,7 +40,7 @@ function M.int(a, b)
   local place = where()
   a = check.arg(place, "gen.int", "first", "int", a)
   b = check.arg(place, "gen.int", "last", "int", b)
-  if b < a or b - a < 0 then fail(place, "gen.int", "the last value %d is below the first %d", b, a) end
+  if b < a then fail(place, "gen.int", "the last value %d is below the first %d", b, a) end
   return template { kind = "int", a = a, b = b }
 end
 

@@ -129,8 +129,12 @@ function str.select(d, place, _, t, o)
   return step(d, "select", place, check.options(place, "select", o, "step"), { cols = cols })
 end
 
-function str.event_time(d, place, _, o)
+function str.event_time(d, place, _, o, more)
   local t = check.options(place, "event_time", o, "event_time")
+  for k, v in pairs(check.options(place, "event_time", more, "step")) do
+    if t[k] ~= nil then fail(place, "event_time", 'option "%s" is given twice', k) end
+    t[k] = v
+  end
   if t.field and t.func then fail(place, "event_time", "give field or func, not both") end
   if not t.field and t.unit then fail(place, "event_time", "option \"unit\" belongs to field") end
   check.defaults(t, { unit = "ms", out_of_orderness_ms = 0, idle_ms = 30000, all_idle_ms = -1, max_future_ms = -1 })
@@ -277,6 +281,9 @@ local function misplaced(place, kind, name)
   end
 end
 
+-- Arguments a method takes; more would be ignored in silence.
+local most = { source = 3, sink = 3, rebalance = 1, side_output = 1, union = math.huge }
+
 local function index(kind)
   local own = methods[kind]
   return function(_, name)
@@ -289,6 +296,8 @@ local function index(kind)
             kind == "job" and "job" or "stream", name, check.got(self), kind)
         end
         local d = check.data(self)
+        local n = select("#", ...)
+        if n > (most[name] or 2) then fail(place, name, "takes at most %d arguments, got %d", most[name] or 2, n) end
         if (d.job or d).done then fail(place, name, "the job is complete; steps are added at load only") end
         return method(d, place, self, ...)
       end

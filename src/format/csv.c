@@ -192,7 +192,8 @@ put_json(struct buf *out, const struct csv_field *f, const struct buf *cell)
         json_put_int(out, i);
         return true;
     case CSV_FLOAT:
-        if (!num_read_double(cell->data, cell->len, &d))
+        i = cell->len > 1 && cell->data[0] == '+' && cell->data[1] != '-';
+        if (!num_read_double(cell->data + i, cell->len - (size_t)i, &d))
             return false;
         json_put_double(out, d);
         return true;

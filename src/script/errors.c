@@ -123,7 +123,9 @@ take_place(struct script *s, const char *msg, struct err *e)
         err_where(e, "%s", s->where);
         return msg;
     }
-    if (file == strlen(s->chunk) && memcmp(msg, s->chunk, file) == 0)
+    if (strncmp(msg, "streamlua.", 10) == 0) /* code of ours: its caller */
+        err_where(e, "%s", s->where);
+    else if (file == strlen(s->chunk) && memcmp(msg, s->chunk, file) == 0)
         err_where(e, "%s:%d", s->conf.path, line);
     else
         err_where(e, "%.*s:%d", (int)file, msg, line);
@@ -152,8 +154,9 @@ add_hint(struct script *s, const char *msg, struct err *e)
                     "one Lua state");
         return;
     }
-    if (!s->loaded || strstr(msg, "(global '") != NULL ||
-        strstr(msg, "(upvalue '") != NULL || strstr(msg, "(method '") != NULL)
+    if (!s->loaded || strncmp(msg, "(the error", 10) == 0 ||
+        strstr(msg, "(global '") != NULL || strstr(msg, "(upvalue '") != NULL ||
+        strstr(msg, "(method '") != NULL)
         return; /* no field of a record */
     if (strstr(msg, "nil value") != NULL || strstr(msg, "with nil") != NULL ||
         strstr(msg, "compare nil") != NULL || strstr(msg, "got nil") != NULL ||
