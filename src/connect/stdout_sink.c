@@ -90,6 +90,13 @@ free_chunks(struct chunk *c)
     }
 }
 
+/*
+ * Several sinks may write to stdout: each chunk goes out whole. It is not the
+ * lock of the stream, which the end of a process takes: a stuck writer must
+ * not hold up an end at once.
+ */
+static pthread_mutex_t medium = PTHREAD_MUTEX_INITIALIZER;
+
 /* Write all of it; @return 0 or an errno. */
 static int
 write_all(const char *p, size_t len)
@@ -121,7 +128,7 @@ write_chunk(struct sink *s, const struct chunk *c)
 
     if (atomic_load(&s->failure) != 0)
         return; /* dropped; the task was or will be told */
-    flockfile(stdout);
+    (void)pthread_mutex_lock(&medium);
     if (s->header != NULL) {
         why = write_all(s->header, strlen(s->header));
         free(s->header);
@@ -129,7 +136,7 @@ write_chunk(struct sink *s, const struct chunk *c)
     }
     if (why == 0)
         why = write_all(c->text.data, c->text.len);
-    funlockfile(stdout);
+    (void)pthread_mutex_unlock(&medium);
     if (why != 0)
         atomic_store(&s->failure, why);
 }
