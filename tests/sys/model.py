@@ -159,7 +159,7 @@ def rfc_text(ms, rng):
                                    abs(zone) // 60, abs(zone) % 60)
 
 
-# --- aggregates: name -> function(list of (args, rec), params) -------------------
+# --- aggregates: function(list of (args, record), parameters) ----------------
 
 def nums(rows, n=0):
     out = []
@@ -454,7 +454,7 @@ def as_records(rows, step):
             for r in rows]
 
 
-# --- comparison -----------------------------------------------------------------
+# --- comparison ---------------------------------------------------------------
 
 def same(g, w):
     if isinstance(w, Near):
