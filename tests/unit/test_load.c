@@ -539,8 +539,8 @@ loading_has_a_deadline_that_pcall_does_not_pass(void **state)
         "while true do pcall(function() while true do end end) end",
         "while true do xpcall(error, function() while true do end end) end",
         "while true do coroutine.wrap(function() while true do end end)() end",
-        "local co = coroutine.create(function() while true do end end)\n"
-        "while true do coroutine.resume(co) end",
+        ("local co = coroutine.create(function() while true do end end)\n"
+         "while true do coroutine.resume(co) end"),
     };
     struct script_conf conf;
     char text[512];

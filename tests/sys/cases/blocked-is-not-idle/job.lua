@@ -14,11 +14,9 @@ end }
 job:source("in", src):event_time { field = "ts", idle = "20ms", out_of_orderness = "60s" }
    :key_by "k" :window(s.tumbling "10s") :aggregate { n = s.count() }
    :sink("out", s.stdout())
-local spin = s.sink { write = function(batch)
-  for i = 1, #batch do
-    local t = os.clock()
-    while os.clock() - t < 0.003 do end
-  end
+local spin = s.sink { write = function()
+  local t = os.clock()
+  while os.clock() - t < 0.03 do end
 end }
 job:source("in2", src):sink("slow", spin)
 return job
