@@ -190,6 +190,26 @@ no_end_or_purge_lies_before_the_deadline(void **state)
     }
 }
 
+static void
+windows_without_merge_are_kept_whole(void **state)
+{
+    struct window_spec w = spec_of("hopping", 10000, 4000, 0, 0);
+    struct window_spec tumbling = spec_of("tumbling", 10000, 10000, 0, 0);
+    struct window_place p;
+
+    (void)state;
+    window_spec_keep_whole(&w);
+    window_spec_keep_whole(&tumbling);
+    window_place(&w, 9000, WM_NONE, &p);
+
+    assert_true(w.whole);
+    assert_int_equal(p.slice, 0); /* the first of 0, 4000, 8000 */
+    assert_int_equal(p.last, 8000);
+    assert_int_equal(window_first(&w, p.slice), 0);
+    assert_int_equal(window_last(&w, p.slice), 0);
+    assert_false(tumbling.whole); /* one slice a window already */
+}
+
 int
 main(void)
 {
@@ -200,6 +220,7 @@ main(void)
             a_record_is_late_exactly_from_end_minus_one_plus_lateness),
         cmocka_unit_test(placing_agrees_with_enumeration),
         cmocka_unit_test(many_slices_fall_back_to_whole_windows),
+        cmocka_unit_test(windows_without_merge_are_kept_whole),
         cmocka_unit_test(no_end_or_purge_lies_before_the_deadline),
     };
 
