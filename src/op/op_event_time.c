@@ -110,7 +110,8 @@ bad_time(const struct op_event_time *t, const struct val *v, struct err *e)
                        "%s: expected %s, got the string \"%.*s\"",
                        field != NULL ? field : "event_time", want,
                        (int)(v->len < 60 ? v->len : 60), v->u.s);
-    else if (val_is_num(v) && t->unit != UNIT_RFC3339)
+    else if ((v->type == VAL_INT || v->type == VAL_DBL) &&
+             t->unit != UNIT_RFC3339)
         r = err_record(e, CAUSE_TIMESTAMP, "%s: the time is out of range",
                        field != NULL ? field : "event_time");
     else
