@@ -97,8 +97,10 @@ key_eval_put(struct key_eval *k, const struct rec *r, struct err *e)
 int
 key_eval_failed(struct key_eval *k, const struct rec *r, struct err *e)
 {
-    if (e->cause != CAUSE_NULL_KEY || !k->skip_null)
+    if (e->code != ERR_RECORD || e->cause != CAUSE_NULL_KEY)
         return op_fail(k->op, r, e);
+    if (!k->skip_null) /* on_null = "fail" was asked for by name */
+        return op_fail_always(k->op, r, e);
     count_add_shared(&k->op->count->dropped[CAUSE_NULL_KEY], 1);
     return 0;
 }

@@ -240,8 +240,9 @@ log_skip(const struct op_failure *f, uint64_t count)
     log_skipped(&f->err, &lr);
 }
 
-int
-op_fail(struct op *op, const struct rec *r, struct err *e)
+/* op_fail() by the step's policy, or as if that were "fail". */
+static int
+fail_by(struct op *op, const struct rec *r, bool always, struct err *e)
 {
     struct op_job *job = op->env->job;
     const struct plan_step *step = op->step;
@@ -273,7 +274,7 @@ op_fail(struct op *op, const struct rec *r, struct err *e)
         count_add_shared(&count->errors[cause], 1);
     memset(&f, 0, sizeof f);
     fill_failure(&f, step, r, e);
-    if (step->on_error == ON_ERROR_FAIL) {
+    if (always || step->on_error == ON_ERROR_FAIL) {
         job->failed(job->arg, &f);
         return e->code;
     }
@@ -283,4 +284,16 @@ op_fail(struct op *op, const struct rec *r, struct err *e)
             log_skip(&f, count_get(&count->dropped[cause]));
     }
     return 0;
+}
+
+int
+op_fail(struct op *op, const struct rec *r, struct err *e)
+{
+    return fail_by(op, r, false, e);
+}
+
+int
+op_fail_always(struct op *op, const struct rec *r, struct err *e)
+{
+    return fail_by(op, r, true, e);
 }

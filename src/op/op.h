@@ -164,6 +164,8 @@ bool op_outs_ready(const struct op_outs *outs);
  * @thread the slot.
  */
 MUST_USE int op_fail(struct op *op, const struct rec *r, struct err *e);
+/** As op_fail() under the policy `fail`, whatever the step's is. */
+MUST_USE int op_fail_always(struct op *op, const struct rec *r, struct err *e);
 
 /** A column's value: from the row, else by the reader. */
 static inline int
