@@ -218,7 +218,7 @@ aggset_new(const struct opt *list, key_encode_f *encode_key,
 
     assert(list != NULL && encode_key != NULL);
     s->aggs = mem_zalloc(list->len * sizeof *s->aggs);
-    s->movable = s->mergeable = true;
+    s->movable = s->mergeable = s->takes_ints = true;
     for (o = list->first; o != NULL && r == 0; o = o->next) {
         struct agg *a = &s->aggs[s->count++];
         const struct opt *args = opt_get(o, "args");
@@ -236,6 +236,8 @@ aggset_new(const struct opt *list, key_encode_f *encode_key,
         s->size += (a->type->size(a) + ACC_ALIGN - 1) / ACC_ALIGN * ACC_ALIGN;
         s->customs += a->kind == AGG_CUSTOM;
         s->movable = s->movable && a->type->movable;
+        s->takes_ints =
+            s->takes_ints && a->kind != AGG_CUSTOM && a->kind != AGG_OTHER;
         s->mergeable = s->mergeable && agg_can_merge(a);
     }
     if (r != 0) {
@@ -416,6 +418,27 @@ customs_add(const struct aggset *s, void *block, const struct val *args,
     return ret;
 }
 
+/* Whether all will take their arguments as no more than integers. */
+static inline bool
+takes_ints(const struct aggset *s, const void *block, const struct val *args)
+{
+    uint32_t i;
+
+    if (!s->takes_ints)
+        return false;
+    for (i = 0; i < s->nargs; i++)
+        if (args[i].type != VAL_INT)
+            return false;
+    for (i = 0; i < s->count; i++) {
+        const struct agg *a = &s->aggs[i];
+        const struct sval *acc = acc_peek(a, block);
+
+        if ((a->kind == AGG_MIN || a->kind == AGG_MAX) && acc->type == VAL_STR)
+            return false;
+    }
+    return true;
+}
+
 int
 aggset_add(const struct aggset *s, void *block, const struct val *args,
            const struct rec *r, struct err *e)
@@ -423,6 +446,11 @@ aggset_add(const struct aggset *s, void *block, const struct val *args,
     const struct agg *a, *end = s->aggs + s->count;
     int ret;
 
+    if (takes_ints(s, block, args)) {
+        for (a = s->aggs; a < end; a++)
+            apply_one(a, acc_at(a, block), args + a->first_arg, r);
+        return 0;
+    }
     for (a = s->aggs; a < end; a++) {
         ret = check_one(a, acc_at(a, block), args + a->first_arg, r, e);
         if (ret != 0)

@@ -92,6 +92,8 @@ struct aggset {
     uint32_t customs; /* aggregates that are no built-ins */
     bool movable;     /* all types are */
     bool mergeable;   /* no custom one lacks merge or breaks its laws */
+    bool takes_ints;  /* all are counts and the like, which refuse no integer
+                         unless they hold strings */
 };
 
 /**

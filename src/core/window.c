@@ -113,6 +113,19 @@ window_place(const struct window_spec *w, int64_t ts, int64_t wm,
         ret->slice = ret->first;
 }
 
+void
+window_place_far(const struct window_spec *w, struct window_near *near,
+                 int64_t ts, int64_t wm, struct window_place *ret)
+{
+    window_place(w, ts, wm, ret);
+    if (w->kind == WINDOW_GLOBAL || w->whole)
+        return;
+    near->from = align_down(ts, w->offset, w->slice);
+    near->to = near->from + w->slice;
+    near->last = align_down(ts, w->offset, w->slide);
+    near->late_wm = window_first(w, near->from) + w->size - 1 + w->lateness;
+}
+
 /* Start of the first window from `start` on whose end - 1 + extra > wm. */
 static int64_t
 first_beyond(const struct window_spec *w, int64_t start, int64_t extra,

@@ -54,6 +54,34 @@ struct window_place {
 void window_place(const struct window_spec *w, int64_t ts, int64_t wm,
                   struct window_place *ret);
 
+/* A slice met before, and when its records begin to be late for a window:
+ * neighbours in a stream are neighbours in time. Zeroed: none. */
+struct window_near {
+    int64_t from, to; /* the slice: [from, to) */
+    int64_t last;     /* start of its last window */
+    int64_t late_wm;  /* watermark from which its first window is late */
+};
+
+/** Place a record and remember its slice (not for whole or global windows). */
+void window_place_far(const struct window_spec *w, struct window_near *near,
+                      int64_t ts, int64_t wm, struct window_place *ret);
+
+/** As window_place(), without divisions for the slice met before. */
+static inline void
+window_place_near(const struct window_spec *w, struct window_near *near,
+                  int64_t ts, int64_t wm, struct window_place *ret)
+{
+    if (ts < near->from || ts >= near->to || wm >= near->late_wm) {
+        window_place_far(w, near, ts, wm, ret);
+        return;
+    }
+    ret->slice = near->from;
+    ret->last = near->last;
+    ret->first = WINDOW_FIRST_ALL;
+    ret->missed = 0;
+    ret->late = false;
+}
+
 /** Start of the first window that holds slice `start`. */
 int64_t window_first(const struct window_spec *w, int64_t start);
 /** Start of the last window that holds slice `start`. */

@@ -157,6 +157,13 @@ json_check(const char *text, size_t len, bool validate, struct rec *r,
 {
     assert(text != NULL || len == 0);
 
+    if (len > 1 && len <= REC_SIZE_MAX && *text == '{' &&
+        text[len - 1] == '}' && !validate && json_utf8_ok(text, len)) {
+        r->val = text; /* by far the most */
+        r->val_len = (uint32_t)len;
+        r->kind = REC_OBJECT;
+        return 0;
+    }
     while (len > 0 && is_blank(text[len - 1]))
         len--;
     while (len > 0 && is_blank(*text)) {

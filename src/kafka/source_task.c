@@ -11,9 +11,7 @@ enum {
     PAGE = 4096,
     OLDEST_TRIES = 4, /* partitions looked for by age in one poll */
     TURN_EVERY = 32,  /* polls; one in so many goes in turn */
-    ASK_MS = 1000,    /* a question in the way of an error */
-    LINE = 64,        /* of the cache */
-    AHEAD_BYTES = 256 /* of a payload are fetched ahead */
+    ASK_MS = 1000     /* a question in the way of an error */
 };
 
 /* Called by the client's threads when a queue that was empty is not. */
@@ -153,17 +151,6 @@ padded(const char *val, size_t len, struct arena *a)
     return arena_dup(a, val, len);
 }
 
-/* The payload comes from the core that unpacked it; it is wanted when the
- * batch is complete, some microseconds from now. */
-static inline void
-fetch_ahead(const char *payload, size_t len)
-{
-    size_t i, n = len < AHEAD_BYTES ? len : AHEAD_BYTES;
-
-    for (i = 0; i < n; i += LINE)
-        __builtin_prefetch(payload + i, 0, 3);
-}
-
 static void
 add_record(struct source_task *t, struct part *p, rd_kafka_message_t *m,
            struct batch *batch)
@@ -178,7 +165,6 @@ add_record(struct source_task *t, struct part *p, rd_kafka_message_t *m,
     if (m->payload == NULL) {
         r->kind = REC_TOMBSTONE;
     } else {
-        fetch_ahead(m->payload, m->len);
         r->kind = REC_TEXT;
         r->val = padded(m->payload, m->len, &batch->arena);
         r->val_len = (uint32_t)m->len;

@@ -41,6 +41,7 @@ struct op_local {
     struct key_eval keys;
     struct agg_args args;
     struct window_spec window;
+    struct window_near near;
     struct op *route;
     struct table table;
     void *scratch; /* a block, for bypass */
@@ -197,7 +198,7 @@ look(struct op_local *l, const struct rec *r, struct ahead *a, struct err *e)
         l->keys.buf.len = from;
         return key_eval_failed(&l->keys, r, e);
     }
-    window_place(&l->window, r->ts, r->wm, &a->place);
+    window_place_near(&l->window, &l->near, r->ts, r->wm, &a->place);
     if (a->place.late) {
         l->keys.buf.len = from;
         count_late(l, r);

@@ -20,6 +20,8 @@ struct row_format {
     bool has_window, with_key;
     uint16_t topic; /* origin of rows: the step's name */
     struct buf buf;
+    struct buf window; /* text of the last window: [start, end) */
+    int64_t start, end;
 };
 
 static struct piece
@@ -66,6 +68,7 @@ row_format_new(const struct plan_step *step, const struct aggset *set,
         first = false;
     }
     buf_init(&f->buf);
+    buf_init(&f->window);
     return f;
 }
 
@@ -87,6 +90,7 @@ row_format_free(struct row_format **fp)
     free(f->window_start.text);
     free(f->window_end.text);
     buf_fini(&f->buf);
+    buf_fini(&f->window);
     free(f);
 }
 
@@ -104,6 +108,24 @@ put_key(struct row_format *f, const struct winrow *row, bool *ext)
     }
     if (f->key_count > 0 && json_is_ext(f->buf.data + from, f->buf.len - from))
         *ext = true;
+}
+
+/* The rows of a window come together: its text is made once. */
+static void
+put_window(struct row_format *f, const struct winrow *row)
+{
+    struct buf *b = &f->window;
+
+    if (b->len == 0 || f->start != row->start || f->end != row->end) {
+        buf_clear(b);
+        buf_add(b, f->window_start.text, f->window_start.len);
+        json_put_int(b, row->start);
+        buf_add(b, f->window_end.text, f->window_end.len);
+        json_put_int(b, row->end);
+        f->start = row->start;
+        f->end = row->end;
+    }
+    buf_add(&f->buf, b->data, b->len);
 }
 
 static int
@@ -162,12 +184,8 @@ row_put(struct row_format *f, struct batch *b, const struct winrow *row,
                           "one window, numbers and strings");
     buf_clear(&f->buf);
     put_key(f, row, &ext);
-    if (f->has_window) {
-        buf_add(&f->buf, f->window_start.text, f->window_start.len);
-        json_put_int(&f->buf, row->start);
-        buf_add(&f->buf, f->window_end.text, f->window_end.len);
-        json_put_int(&f->buf, row->end);
-    }
+    if (f->has_window)
+        put_window(f, row);
     rc = put_aggs(f, row, &ext, e);
     if (rc != 0)
         return rc;

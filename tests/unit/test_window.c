@@ -152,6 +152,36 @@ placing_agrees_with_enumeration(void **state)
 }
 
 static void
+a_slice_met_before_places_as_without_it(void **state)
+{
+    struct window_place p, q;
+    int i, k;
+
+    (void)state;
+    seed = (uint64_t)time(NULL);
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (i = 0; i < 5000; i++) {
+        int64_t slide = draw(1, 40), size = draw(slide, 200);
+        struct window_spec w = spec_of("hopping", size, slide, draw(-60, 60),
+                                       draw(0, 1) * draw(0, 50));
+        struct window_near near = {0, 0, 0, 0};
+
+        for (k = 0; k < 40; k++) {
+            int64_t ts = draw(-60, 60);
+            int64_t wm = draw(0, 3) == 0 ? WM_NONE : draw(-100, 300);
+
+            window_place(&w, ts, wm, &p);
+            window_place_near(&w, &near, ts, wm, &q);
+            assert_int_equal(p.late, q.late);
+            assert_int_equal(p.missed, q.missed);
+            assert_int_equal(p.slice, q.slice);
+            assert_int_equal(p.first, q.first);
+            assert_int_equal(p.last, q.last);
+        }
+    }
+}
+
+static void
 many_slices_fall_back_to_whole_windows(void **state)
 {
     struct window_spec w = spec_of("hopping", 100003, 50, 0, 0);
@@ -219,6 +249,7 @@ main(void)
         cmocka_unit_test(
             a_record_is_late_exactly_from_end_minus_one_plus_lateness),
         cmocka_unit_test(placing_agrees_with_enumeration),
+        cmocka_unit_test(a_slice_met_before_places_as_without_it),
         cmocka_unit_test(many_slices_fall_back_to_whole_windows),
         cmocka_unit_test(windows_without_merge_are_kept_whole),
         cmocka_unit_test(no_end_or_purge_lies_before_the_deadline),
