@@ -33,7 +33,8 @@ QUANTILES = [0.01, 0.5, 0.9, 0.95, 0.99, 1, 0.07, 0.29, 0.58]
 HEAD = """local s = require "streamlua"
 local job = s.job("random", { parallelism = %(par)d, on_error = "skip",
   buffer_timeout = %(timeout)d, agg_phase_strategy = "%(strategy)s",
-  mini_batch = { size = %(batch)d, allow_latency = %(latency)d } })
+  mini_batch = { size = %(batch)d, allow_latency = %(latency)d,
+                 bytes = %(bytes)d } })
 local function range(x)
   return s.aggregator { args = { x },
     init = function() return nil end,
@@ -209,6 +210,7 @@ class Job:
         head = HEAD % {"par": self.par, "strategy": self.strategy,
                        "batch": rng.choice([1, 3, 50, 50000]),
                        "latency": rng.choice([1, 5, 1000]),
+                       "bytes": rng.choice([1, 4096, 32 << 20]),
                        "timeout": rng.choice([0, 1, 100])}
         return head + "\n".join(self.lua) + "\nreturn job\n"
 
@@ -244,11 +246,11 @@ class Job:
             parts = self.stateless(s, parts)
         parts = self.event_time(s, parts)
         for _ in range(rng.choice([0, 0, 0, 1, 2])):
-            parts = self.stateless(s, parts)
+            parts = self.stateless(s, parts, True)
         if rng.random() < 0.25:
             self.lua.append("%s = %s:rebalance()" % (s, s))
             if rng.random() < 0.6:
-                parts = self.stateless(s, parts)
+                parts = self.stateless(s, parts, True)
         return s, [r for p in parts for r in p]
 
     def event_time(self, s, parts):
@@ -264,13 +266,22 @@ class Job:
                     **{"dropped/timestamp": bad, "errors/timestamp": bad})
         return parts
 
-    def stateless(self, s, parts):
+    def step_options(self, anywhere):
+        """Where a step runs; `anywhere`: its parallelism may be its own."""
+        rng, o = self.rng, []
+        if rng.random() < 0.3:
+            o.append('chaining = "%s"' % rng.choice(["head", "never"]))
+        if rng.random() < 0.2 and self.slots < 4:  # else slots are given
+            o.append('slot_sharing_group = "g%d"' % rng.randrange(2))
+        if anywhere and rng.random() < 0.3:
+            o.append("parallelism = %d" % rng.randrange(1, 5))
+        return ", { %s }" % ", ".join(o) if o else ""
+
+    def stateless(self, s, parts, anywhere=False):
         rng = self.rng
         kind = rng.choice(["filter", "flat_map", "map", "select"])
         n = self.number(kind)
-        o = rng.choice(["", "", '{ chaining = "head" }',
-                        '{ chaining = "never" }'])
-        o = ", " + o if o else ""
+        o = self.step_options(anywhere)
         if kind == "filter":
             k = rng.randrange(2, 6)
             code = "function(e) return e.i %% %d ~= 1 end" % k
