@@ -6,7 +6,9 @@ usage: cli_test.py [--bin PATH]
 import argparse
 import json
 import os
+import pty
 import re
+import select
 import subprocess
 import sys
 import tempfile
@@ -172,6 +174,56 @@ def options_without_effect_are_named_at_the_start():
             assert "without effect" not in call("check", path)[2]
 
 
+def on_a_terminal(*args, until, env=None):
+    """stderr of a run on a terminal; SIGTERM once `until` was seen in it."""
+    master, slave = pty.openpty()
+    p = subprocess.Popen([BINARY, *args], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.DEVNULL, stderr=slave,
+                         env=run_cases.clean_env(env or {}))
+    os.close(slave)
+    out, asked = b"", False
+    try:
+        while True:
+            ready, _, _ = select.select([master], [], [], 30)
+            assert ready, (args, out)
+            try:
+                more = os.read(master, 65536)
+            except OSError:  # the other end is closed
+                break
+            out += more
+            if not asked and re.search(until, out):
+                asked = True
+                p.terminate()
+        assert p.wait(30) == 0, (args, out)
+    finally:
+        p.kill()
+        os.close(master)
+    return out.decode()
+
+
+def a_terminal_gets_a_progress_line_in_place_of_info():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "job.lua")
+        with open(path, "w") as f:
+            f.write("""local s = require "streamlua"
+local job = s.job "tty"
+job:source("in", s.generator { rate = 50, fields = { i = 1 } })
+   :map(function(e) print "chat" s.log("warn", "look") return e end)
+   :sink("out", s.blackhole())
+return job
+""")
+        out = on_a_terminal("run", path, until=rb"(?s)reload 0.*reload 0")
+        assert re.search(r"\r\x1b\[Ktty running 00:00:01 in \S+/s out \S+/s "
+                         "reload 0", out), out
+        assert "chat" not in out and "SIGTERM" not in out, out
+        assert "WARN  look" in out, out
+        out = on_a_terminal("run", path, "-q", until=rb"look")
+        assert "reload 0" not in out and "WARN  look" in out, out
+        out = on_a_terminal("run", path, "--log-format", "json",
+                            until=rb"look")
+        assert "reload 0" not in out and '"message":"chat"' in out, out
+
+
 def explain_has_three_forms():
     job = "jobs/tenant_metrics.lua"
     rc, out, err = call("explain", job, "--parallelism", "2")
@@ -252,6 +304,7 @@ TESTS = [
     a_run_that_never_began_has_a_summary,
     a_closed_stdout_is_no_file_of_the_job,
     options_without_effect_are_named_at_the_start,
+    a_terminal_gets_a_progress_line_in_place_of_info,
     explain_has_three_forms,
     tenant_metrics_runs_as_it_stands,
     wordcount_counts_words,
