@@ -73,8 +73,8 @@ names_of_librdkafka_pass(void **state)
                                        "compression.codec",
                                        "compression.type",
                                        "security.protocol",
-                                       "max.in.flight.requests.per."
-                                       "connection",
+                                       ("max.in.flight.requests.per."
+                                        "connection"),
                                        "queued.max.messages.kbytes"};
     struct err e;
     size_t i;
