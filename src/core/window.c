@@ -55,6 +55,15 @@ window_spec_keep_whole(struct window_spec *w)
     w->slice = w->size;
 }
 
+void
+window_spec_use_slices(struct window_spec *w)
+{
+    if (w->kind == WINDOW_GLOBAL)
+        return;
+    w->whole = false;
+    w->slice = gcd(w->size, w->slide);
+}
+
 int64_t
 window_first(const struct window_spec *w, int64_t start)
 {

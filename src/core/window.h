@@ -4,7 +4,7 @@
  * Tumbling and hopping windows are kept by slices of gcd(size, slide): one
  * update per record, windows assembled by merging their slices. Above
  * WINDOW_SLICES_MAX slices a window, or where accumulators cannot merge,
- * records go to every window instead (`whole`). A slice entry may count only
+ * records and partials go to every window instead (`whole`). A slice entry may count only
  * from some window on, since a record can be late for the first windows of its
  * slice: `first`. Times are ms, negative ones allowed, floor division
  * throughout; times beyond
@@ -40,6 +40,12 @@ void window_spec_init(struct window_spec *w, const struct opt *step);
  * merge. Of use before the first record only. @thread any.
  */
 void window_spec_keep_whole(struct window_spec *w);
+/**
+ * Use slices whatever their number: for partials, of which one a slice
+ * crosses the exchange and is then merged into each whole window.
+ * @thread any.
+ */
+void window_spec_use_slices(struct window_spec *w);
 
 /** Where a record counts. */
 struct window_place {

@@ -22,6 +22,8 @@ struct op_global {
     struct agg_args args; /* two phases: only its set is used */
     struct key_eval keys; /* one phase without an exchange */
     struct window_spec window;
+    struct window_spec slices; /* of the partials */
+    void *scratch;             /* a block */
     struct winstate *state;
     struct row_format *format;
     struct batch rows, late;
@@ -105,6 +107,34 @@ note_late(struct op_global *g)
         g->late_since_ms = g->op.env->now_ms;
 }
 
+/* Merge a partial into each of its whole windows. @return as the state's, 1
+ * if all are purged; < 0 if its accumulators cannot be copied. */
+static int
+merge_whole(struct op_global *g, struct partial *p, struct err *e)
+{
+    int64_t at = window_first(&g->slices, p->slice);
+    int64_t last = window_last(&g->slices, p->slice);
+    int late = 1, r;
+
+    if (p->first != WINDOW_FIRST_ALL && p->first > at)
+        at = p->first;
+    for (; at < last; at += g->window.slide) {
+        struct partial one = *p;
+
+        one.slice = at;
+        one.first = WINDOW_FIRST_ALL;
+        r = aggset_dup(g->args.set, p->block, g->scratch, e);
+        if (r != 0)
+            return r;
+        one.block = g->scratch;
+        if (winstate_merge(g->state, &one) == 0)
+            late = 0;
+    }
+    p->slice = last;
+    p->first = WINDOW_FIRST_ALL;
+    return winstate_merge(g->state, p) == 0 ? 0 : late;
+}
+
 static int
 global_partials(struct op *op, struct partials **pp, struct err *e)
 {
@@ -130,7 +160,14 @@ global_partials(struct op *op, struct partials **pp, struct err *e)
             r = op_fail(op, NULL, e);
             continue;
         }
-        if (winstate_merge(g->state, item) == 1) {
+        r = g->window.whole ? merge_whole(g, item, e)
+                            : winstate_merge(g->state, item);
+        if (r < 0) {
+            r = op_fail(op, NULL, e);
+            continue;
+        }
+        if (r == 1) {
+            r = 0;
             count_add(&op->count->late, item->count);
             count_add_shared(&op->count->dropped[CAUSE_LATE], item->count);
         }
@@ -307,6 +344,7 @@ global_free(struct op *op)
     struct op_global *g = (struct op_global *)(void *)op;
 
     winstate_free(&g->state);
+    free(g->scratch);
     row_format_free(&g->format);
     batch_fini(&g->rows);
     batch_fini(&g->late);
@@ -341,6 +379,8 @@ global_init(struct op_global *g, struct err *e)
     int r;
 
     window_spec_init(&g->window, g->op.step->opts);
+    g->slices = g->window;
+    window_spec_use_slices(&g->slices);
     g->latency_ms =
         opt_int(opt_get(job, "mini_batch"), "allow_latency_ms", 1000);
     g->late_since_ms = -1;
@@ -357,6 +397,7 @@ global_init(struct op_global *g, struct err *e)
     if (!g->args.set->mergeable)
         window_spec_keep_whole(&g->window);
     g->state = winstate_new(&g->window, g->args.set);
+    g->scratch = mem_alloc(g->args.set->size);
     g->format = row_format_new(g->op.step, g->args.set,
                                key_is_read(g->op.env->plan, g->op.step));
     return 0;

@@ -231,43 +231,6 @@ add_record(struct op_local *l, const struct ahead *a, struct err *e)
     return bad != 0 ? op_fail(&l->op, a->rec, e) : 0;
 }
 
-/* Windows that are kept whole: one entry a window, but one failure a record;
- * a record that the first window refuses is in none. */
-static int
-add_whole(struct op_local *l, struct ahead *a, struct err *e)
-{
-    int failed = agg_args_load(&l->args, a->rec, e), r = 0;
-    bool added = false;
-    struct err why;
-    struct prefix p;
-
-    if (failed != 0)
-        why = *e;
-    for (; a->place.slice <= a->place.last && (failed == 0 || added);
-         a->place.slice += l->window.slide) {
-        int bad = 0;
-
-        memcpy(&p, l->keys.buf.data + a->key, sizeof p);
-        p.slice = a->place.slice;
-        p.first = WINDOW_FIRST_ALL;
-        memcpy(l->keys.buf.data + a->key, &p, sizeof p);
-        a->place.first = WINDOW_FIRST_ALL;
-        a->hash = p.hash ^ hash_splitmix((uint64_t)p.slice);
-        r = add_entry(l, a, &bad, e);
-        if (r != 0)
-            return r;
-        added = added || bad == 0;
-        if (bad != 0) {
-            failed = bad;
-            why = *e;
-        }
-    }
-    if (failed == 0)
-        return 0;
-    *e = why;
-    return op_fail(&l->op, a->rec, e);
-}
-
 static int
 group(struct op_local *l, const struct rec *recs, uint32_t n, struct err *e)
 {
@@ -288,8 +251,7 @@ group(struct op_local *l, const struct rec *recs, uint32_t n, struct err *e)
     for (i = 0; i < k; i++)
         table_prefetch_entry(&l->table, l->ahead[i].hash);
     for (i = 0; i < k; i++) {
-        r = l->window.whole ? add_whole(l, &l->ahead[i], e)
-                            : add_record(l, &l->ahead[i], e);
+        r = add_record(l, &l->ahead[i], e);
         if (r != 0)
             return r;
     }
@@ -381,6 +343,7 @@ local_init(struct op_local *l, struct err *e)
     int r;
 
     window_spec_init(&l->window, l->op.step->opts);
+    window_spec_use_slices(&l->window);
     l->size_max = opt_int(mini, "size", 50000);
     l->bytes_max = opt_int(mini, "bytes", 32 << 20);
     l->latency_ms = opt_int(mini, "allow_latency_ms", 1000);
