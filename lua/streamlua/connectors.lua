@@ -232,6 +232,9 @@ function M.use(step_place, role, name, sp)
     if kind ~= "kafka" and conn.key ~= nil and not conn.envelope then
       fail(place, kind, 'option "key" needs envelope = true')
     end
+    if conn.envelope and conn.format and conn.format ~= "json" then
+      fail(place, kind, 'envelope = true needs format = "json", here it is "%s"', conn.format)
+    end
     conn.key = key(place, kind, conn.key)
   end
   if kind == "source" or kind == "sink" then kind = "lua" end

@@ -158,18 +158,14 @@ static int
 add_bad(struct source_task *t, struct batch *b, struct source_event *ev,
         const struct err *e)
 {
-    const char *sep = e->where[0] != '\0' ? ": " : "";
     struct source_bad *bad;
-    struct buf msg;
 
     mem_grow(&t->bad, &t->bad_cap, ev->bad_count + 1u, sizeof *t->bad);
     bad = &t->bad[ev->bad_count++];
-    buf_init(&msg);
-    buf_addf(&msg, "%s%s%s", e->where, sep, e->msg);
     bad->index = b->n - 1;
     bad->cause = e->cause;
-    bad->msg = arena_dup(&b->arena, msg.data, msg.len);
-    buf_fini(&msg);
+    bad->msg = arena_strdup(&b->arena, e->msg);
+    bad->where = e->where[0] != '\0' ? arena_strdup(&b->arena, e->where) : NULL;
     ev->bad = t->bad;
     buf_adds(&t->text, "{}");
     return 0;

@@ -35,6 +35,7 @@ add_bad(struct intake *in, struct batch *b, struct source_event *ev,
     bad->index = b->n - 1;
     bad->cause = e->cause;
     bad->msg = arena_strdup(&b->arena, e->msg);
+    bad->where = NULL;
     ev->bad = in->bad;
 }
 

@@ -62,8 +62,9 @@ enum source_event_kind {
 
 struct source_bad { /* a record of the batch that cannot be used */
     uint32_t index;
-    enum err_cause cause; /* decode or bigint */
-    const char *msg;      /* valid until the next poll */
+    enum err_cause cause;
+    const char *msg;   /* valid until the next poll */
+    const char *where; /* likewise: place in the job file; NULL: the step's */
 };
 
 struct source_event {

@@ -30,6 +30,15 @@ bad_here(const struct source_event *ev, uint32_t i, uint32_t *next)
     return *next < ev->bad_count && ev->bad[*next].index == i;
 }
 
+static int
+bad_error(const struct source_bad *bad, struct err *e)
+{
+    (void)err_record(e, bad->cause, "%s", bad->msg);
+    if (bad->where != NULL)
+        err_where(e, "%s", bad->where);
+    return ERR_RECORD;
+}
+
 /* Turn raw bytes into a record. @return 1 keep, 0 nothing, or the error. */
 static int
 decode(struct op_source *s, struct rec *r, struct err *e)
@@ -60,8 +69,7 @@ take_batch(struct op_source *s, const struct source_event *ev, struct err *e)
             rec->flags |= REC_HAS_TS;
         }
         if (bad_here(ev, i, &bad))
-            r = err_record(e, ev->bad[bad].cause, "%s", ev->bad[bad].msg),
-            bad++;
+            r = bad_error(&ev->bad[bad++], e);
         else
             r = decode(s, rec, e);
         if (r < 0) {

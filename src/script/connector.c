@@ -73,6 +73,9 @@ struct source_task {
     struct source *source;
     struct script *script;
     struct part *parts;
+    struct source_bad *bad; /* of the batch made last */
+    size_t bad_cap;
+    uint32_t bad_count;
     uint32_t count, added, ended, turn, subtask;
 };
 
@@ -150,8 +153,22 @@ read_lj(lua_State *L)
     return lua_gettop(L) - 2;
 }
 
+/* Say that the last record of the batch is none. */
+static void
+add_bad(struct source_task *t, struct batch *b, const struct err *e)
+{
+    struct source_bad *bad;
+
+    mem_grow(&t->bad, &t->bad_cap, t->bad_count + 1u, sizeof *t->bad);
+    bad = &t->bad[t->bad_count++];
+    bad->index = b->n - 1;
+    bad->cause = e->cause;
+    bad->msg = arena_strdup(&b->arena, e->msg);
+    bad->where = arena_strdup(&b->arena, e->where);
+}
+
 /* Turn element `i` of the list at `list` into a record of `b`. */
-static int
+static void
 take_element(struct source_task *t, struct part *p, int list, lua_Integer i,
              struct batch *b, struct err *e)
 {
@@ -174,14 +191,19 @@ take_element(struct source_task *t, struct part *p, int list, lua_Integer i,
     lua_pop(t->script->L, 1);
     calls_unbind(c);
     c->cur.rec = NULL;
-    if (r != 0)
-        return err_context(e, "records[%d]", (int)i);
+    if (r != 0) { /* costs this element only, by the policy */
+        (void)err_context(e, "records[%d]", (int)i);
+        calls_place(c, s->read, e);
+        out = base;
+        out.kind = REC_TOMBSTONE; /* no value to show */
+    }
     out.topic = base.topic;
     out.partition = base.partition;
     out.offset = base.offset;
     *batch_add(b) = out;
     p->next++;
-    return 0;
+    if (r != 0)
+        add_bad(t, b, e);
 }
 
 /* Keep the position, the second of `n` results at `first`. */
@@ -208,7 +230,6 @@ take_results(struct source_task *t, struct part *p, uint32_t max, int first,
 {
     lua_State *L = t->script->L;
     lua_Integer i, count;
-    int r;
 
     if (n == 0 || lua_isnil(L, first)) {
         p->ended = true;
@@ -234,11 +255,8 @@ take_results(struct source_task *t, struct part *p, uint32_t max, int first,
                               "a list of records");
         }
     }
-    for (i = 1; i <= count; i++) {
-        r = take_element(t, p, first, i, b, e);
-        if (r != 0)
-            return r;
-    }
+    for (i = 1; i <= count; i++)
+        take_element(t, p, first, i, b, e);
     return take_position(t, p, first, n, e);
 }
 
@@ -269,11 +287,14 @@ part_read(struct source_task *t, struct part *p, struct batch *b, uint32_t max,
 }
 
 static void
-say_batch(const struct batch *b, struct source_event *ev)
+say_batch(const struct source_task *t, const struct batch *b,
+          struct source_event *ev)
 {
     uint32_t i;
 
     ev->kind = SOURCE_BATCH;
+    ev->bad = t->bad;
+    ev->bad_count = t->bad_count;
     for (i = 0; i < b->n; i++)
         ev->bytes += b->recs[i].val_len + b->recs[i].key_len;
 }
@@ -318,7 +339,7 @@ poll_parts(struct source_task *t, struct batch *b, uint32_t max,
             return r;
         if (b->n > 0) {
             p->at_end = false;
-            say_batch(b, ev);
+            say_batch(t, b, ev);
             return 0;
         }
         p->due_ms = now_ms + t->source->poll_ms;
@@ -344,6 +365,7 @@ source_poll(struct source_task *t, struct batch *batch, uint32_t max,
     assert(max > 0);
     memset(ev, 0, sizeof *ev);
     ev->wait_ms = -1;
+    t->bad_count = 0;
     /* Relaxed: the flag is all that is told. */
     if (atomic_load_explicit(&t->source->stopped, memory_order_relaxed) ||
         t->ended == t->count) {
@@ -422,6 +444,7 @@ source_task_free(struct source_task **pt)
         buf_fini(&t->parts[i].position);
     }
     free(t->parts);
+    free(t->bad);
     free(t);
 }
 
