@@ -99,10 +99,6 @@ function job.source(d, place, _, name, spec, o)
   local opts = named_options(place, "source", name, o)
   local kind, conn, on_error = connectors.use(place, "source", name, spec)
   opts.on_error = opts.on_error or on_error
-  if kind == "stdin" then
-    if d.stdin then fail(place, "source", 'source "%s" reads stdin already; use its stream again', d.stdin) end
-    d.stdin = name
-  end
   return after(d, add(d, { connector = kind, conn = conn }, "source", place, opts, name))
 end
 

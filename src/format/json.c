@@ -157,7 +157,7 @@ json_check(const char *text, size_t len, bool validate, struct rec *r,
 {
     assert(text != NULL || len == 0);
 
-    if (len > 1 && len <= REC_SIZE_MAX && *text == '{' &&
+    if (len > 1 && len <= 2 * JSON_DEPTH_MAX && *text == '{' &&
         text[len - 1] == '}' && !validate && json_utf8_ok(text, len)) {
         r->val = text; /* by far the most */
         r->val_len = (uint32_t)len;

@@ -7,6 +7,11 @@
 #include "base/mem.h"
 #include "script/calls_impl.h"
 
+/* When a call that cannot be interrupted is reported: so long behind its
+ * timeout, and how often. */
+#define HELD_NS INT64_C(1000000000)
+#define HELD_AGAIN_NS INT64_C(10000000000)
+
 int
 script_filter(struct script *s, int func, const struct rec *r,
               struct reader *reader, bool *ret, struct err *e)
@@ -301,6 +306,7 @@ script_watch(struct script *s, int64_t now_ns)
     if (seq != s->watch_seq || (seq & 1u) == 0) {
         s->watch_seq = seq;
         s->watch_since = (seq & 1u) != 0 ? now_ns : 0;
+        s->watch_said = 0;
         return false;
     }
     if (now_ns - s->watch_since <= s->call_timeout_ns)
@@ -309,8 +315,15 @@ script_watch(struct script *s, int64_t now_ns)
     return true;
 }
 
-int64_t
-script_call_began(const struct script *s)
+const char *
+script_held(struct script *s, int64_t now_ns, int64_t *ret_ns)
 {
-    return s->watch_since;
+    int64_t held = now_ns - s->watch_since;
+
+    if (s->watch_since == 0 || held < s->call_timeout_ns + HELD_NS ||
+        (s->watch_said != 0 && now_ns - s->watch_said < HELD_AGAIN_NS))
+        return NULL;
+    s->watch_said = now_ns;
+    *ret_ns = held;
+    return script_step(s) != NULL ? script_step(s) : "a Lua function";
 }

@@ -43,6 +43,21 @@ call_plain(struct script *s, int func, int64_t arg, struct err *e)
     return calls_call(c, arg >= 0 ? 1 : 0, 0, e);
 }
 
+/* close(): called when the watchdog is gone. */
+static void
+call_close(struct script *s, int func, int64_t arg, const char *place)
+{
+    struct err e;
+    int r;
+
+    script_watch_close(s, true);
+    r = call_plain(s, func, arg, &e);
+    script_watch_close(s, false);
+    if (r != 0)
+        log_line(LOG_WARN, "%s: close: %s",
+                 e.where[0] != '\0' ? e.where : place, e.msg);
+}
+
 /* ---- source ---- */
 
 struct wake {
@@ -429,7 +444,6 @@ static void
 source_task_free(struct source_task **pt)
 {
     struct source_task *t = *pt;
-    struct err e;
     uint32_t i;
 
     if (t == NULL)
@@ -437,10 +451,9 @@ source_task_free(struct source_task **pt)
     *pt = NULL;
     t->source->wakes[t->subtask].wake = NULL;
     for (i = 0; i < t->count; i++) {
-        if (t->parts[i].opened && call_plain(t->script, t->source->close,
-                                             t->parts[i].partition, &e) != 0)
-            log_line(LOG_WARN, "%s: close: %s",
-                     e.where[0] != '\0' ? e.where : t->source->place, e.msg);
+        if (t->parts[i].opened)
+            call_close(t->script, t->source->close, t->parts[i].partition,
+                       t->source->place);
         buf_fini(&t->parts[i].position);
     }
     free(t->parts);
@@ -629,14 +642,12 @@ static void
 sink_task_free(struct sink_task **pt)
 {
     struct sink_task *t = *pt;
-    struct err e;
 
     if (t == NULL)
         return;
     *pt = NULL;
-    if (t->opened && call_plain(t->script, t->sink->close, -1, &e) != 0)
-        log_line(LOG_WARN, "%s: close: %s",
-                 e.where[0] != '\0' ? e.where : t->sink->place, e.msg);
+    if (t->opened)
+        call_close(t->script, t->sink->close, -1, t->sink->place);
     batch_fini(&t->batch);
     free(t);
 }

@@ -66,8 +66,8 @@ log_lj(lua_State *L)
                           "warn, error",
                           name);
     s = script_of(L);
-    kv = (struct log_kv){.key = "step", .value = s->step};
-    log_kvs(level, luaL_tolstring(L, 2, NULL), &kv, s->step == NULL ? 0 : 1);
+    kv = (struct log_kv){.key = "step", .value = script_step(s)};
+    log_kvs(level, luaL_tolstring(L, 2, NULL), &kv, kv.value == NULL ? 0 : 1);
     return 0;
 }
 

@@ -374,7 +374,8 @@ script_call_timeout_ns(const struct script *s)
 void
 script_set_step(struct script *s, const char *step)
 {
-    s->step = step;
+    /* Relaxed: names live as long as the plan. */
+    atomic_store_explicit(&s->step, step, memory_order_relaxed);
 }
 
 size_t

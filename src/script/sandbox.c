@@ -173,8 +173,8 @@ print_lj(lua_State *L)
     }
     luaL_pushresult(&b);
     s = script_of(L);
-    kv = (struct log_kv){.key = "step", .value = s->step};
-    log_kvs(LOG_INFO, lua_tostring(L, -1), &kv, s->step == NULL ? 0 : 1);
+    kv = (struct log_kv){.key = "step", .value = script_step(s)};
+    log_kvs(LOG_INFO, lua_tostring(L, -1), &kv, kv.value == NULL ? 0 : 1);
     return 0;
 }
 

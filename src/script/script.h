@@ -109,10 +109,13 @@ extern const struct sink_type script_sink_type;
  */
 bool script_watch(struct script *s, int64_t now_ns);
 /**
- * When the running call was first seen by script_watch().
- * @return monotonic ns, or 0 if no user code runs. @thread the watchdog.
+ * Whether to report the running call, which script_watch() found beyond its
+ * timeout and which goes on: user code cannot be interrupted in a library
+ * call. True a second behind the timeout and every 10 s.
+ * @param ret_ns set to how long the call has run.
+ * @return the step that calls, or NULL. @thread the watchdog.
  */
-int64_t script_call_began(const struct script *s);
+const char *script_held(struct script *s, int64_t now_ns, int64_t *ret_ns);
 /** Make the running call fail with a user_error. @thread any. */
 void script_interrupt(struct script *s);
 /** call_timeout of the job, ns. @thread any. */

@@ -37,15 +37,17 @@ struct script {
     _Atomic uint32_t interrupt_seq;
     uint32_t watch_seq;         /* the watchdog thread's own: last seen */
     int64_t watch_since;        /* ... and since when, monotonic ns */
-    const char *step;         /* borrowed name of the calling step */
+    int64_t watch_said;         /* ... and when it last said so, or 0 */
+    _Atomic(const char *) step; /* borrowed name of the calling step */
     bool loaded;              /* globals are sealed */
     struct calls *calls;
 
     /* Private to load.c, watch.c and sandbox.c. */
     _Atomic(lua_State *) running; /* L, or the coroutine that runs now */
     _Atomic uintptr_t thread; /* pthread_t of the running call */
-    int64_t load_began;       /* monotonic ns, 0 = not loading */
-    bool load_over;           /* load_timeout has passed */
+    int64_t load_began;       /* monotonic ns, 0 = no count hook */
+    bool load_over;           /* load_timeout has passed, or at the end ... */
+    bool closing;             /* ... call_timeout */
     const void *globals;      /* identity of the table jobs see as _G */
     char chunk[64];           /* chunk name of the job file, no '@' */
     char dir[256];            /* folder of the job file with '/', or "" */
@@ -67,6 +69,17 @@ script_of(lua_State *L)
     return s;
 }
 
+/** Name of the calling step, or NULL. @thread any. */
+static inline const char *
+script_step(const struct script *s)
+{
+    return atomic_load_explicit(&s->step, memory_order_relaxed);
+}
+
+/* watch.c: bound user code that runs where no watchdog does, by a standing
+ * hook: while loading by load_timeout, at the end by call_timeout. */
+void script_watch_close(struct script *s, bool on);
+
 /* calls.c: called by script_load() before the job file runs, to register the
  * record metatables and the C functions of module `streamlua` (has, table,
  * copy, row, key, ..., encode, decode, parse_time, hash) into the module
@@ -75,7 +88,7 @@ int calls_open(struct script *s, int module, struct err *e);
 void calls_close(struct script *s);
 
 /* Who writes what: script_filter() to script_call_index(), script_agg*(),
- * script_test_laws(), script_watch(), script_call_began() and the connector
+ * script_test_laws(), script_watch(), script_held() and the connector
  * types are in the running half; script_interrupt(), script_set_step(),
  * script_memory(), script_call_timeout_ns() and all else in load.c and watch.c. A custom
  * aggregate's `samples` is OPT_FUNC: funcs_ref[n] holds the list of records.

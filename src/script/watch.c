@@ -17,8 +17,8 @@
  * next call. SIGURG is used since its default is to be ignored and since
  * nothing else here uses it.
  *
- * Loading is bounded by a count hook instead: a job file runs for
- * microseconds, and there may be no watchdog yet.
+ * Loading, and close() at the end, are bounded by a count hook instead: they
+ * run for microseconds, and there may be no watchdog yet, or any more.
  */
 
 /* ThreadSanitizer holds asynchronous signals back until the thread makes an
@@ -54,7 +54,7 @@ is_interrupted(const struct script *s)
 static int
 raise_overrun_lj(lua_State *L, const struct script *s)
 {
-    if (s->load_over)
+    if (s->load_over && !s->closing)
         return luaL_error(L, "loading took longer than load_timeout (%d ms)",
                           (int)(s->load_timeout_ns / 1000000));
     return luaL_error(L, "the call took longer than call_timeout (%d ms)",
@@ -85,7 +85,8 @@ load_hook(lua_State *L, lua_Debug *ar)
         lua_sethook(L, NULL, 0, 0);
         return;
     }
-    if (clock_mono_ns() - s->load_began > s->load_timeout_ns)
+    if (clock_mono_ns() - s->load_began >
+        (s->closing ? s->call_timeout_ns : s->load_timeout_ns))
         s->load_over = true;
     if (s->load_over)
         (void)raise_overrun_lj(L, s);
@@ -166,6 +167,13 @@ script_watch_load(struct script *s, bool on)
     s->load_began = on ? clock_mono_ns() : 0;
     lua_sethook(s->L, on ? load_hook : NULL, on ? LUA_MASKCOUNT : 0,
                 on ? LOAD_HOOK_COUNT : 0);
+}
+
+void
+script_watch_close(struct script *s, bool on)
+{
+    s->closing = on;
+    script_watch_load(s, on);
 }
 
 /* Raise again if the call (or the load) has overrun. */

@@ -168,6 +168,28 @@ partitions_are_read_in_turn(void **state)
 }
 
 static void
+an_element_that_is_no_record_is_told_apart(void **state)
+{
+    struct conn_job c;
+
+    (void)state;
+    conn_load(&c, "read = function() return { { a = 1 }, 5, { a = 2 } }, 1 end",
+              false);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    batch_clear(&c.batch);
+    assert_int_equal(
+        script_source_type.poll(c.task, &c.batch, 3, &c.ev, &c.j.e), 0);
+    assert_int_equal(c.ev.kind, SOURCE_BATCH);
+    assert_int_equal(c.batch.n, 3);
+    assert_int_equal(c.ev.bad_count, 1);
+    assert_int_equal(c.ev.bad[0].index, 1);
+    assert_int_equal(c.ev.bad[0].cause, CAUSE_USER_ERROR);
+    assert_non_null(strstr(c.ev.bad[0].msg, "records[2]"));
+    assert_string_equal(c.ev.bad[0].where, "job.lua:4");
+    conn_close(&c);
+}
+
+static void
 errors_of_read_end_the_job(void **state)
 {
     static const struct {
@@ -178,7 +200,6 @@ errors_of_read_end_the_job(void **state)
          0},
         {"read = function() return 5 end", "returned a number", 0},
         {"read = function() return { a = 1 } end", "named fields", 0},
-        {"read = function() return { 5 } end", "records[1]", 0},
         {"read = function() return { {} }, print end", "position", 0},
         {"read = function() error(s.retriable 'gone') end", "gone",
          ERR_RETRIABLE},
@@ -258,6 +279,7 @@ main(void)
         cmocka_unit_test(source_without_records_is_asked_again),
         cmocka_unit_test(bounded_source_ends_at_its_first_pause),
         cmocka_unit_test(partitions_are_read_in_turn),
+        cmocka_unit_test(an_element_that_is_no_record_is_told_apart),
         cmocka_unit_test(errors_of_read_end_the_job),
         cmocka_unit_test(sink_gets_the_batch_as_a_list),
     };
