@@ -108,6 +108,20 @@ on_tick(struct ev_loop *loop, ev_timer *w, int events)
 
 /* Interrupt user code that overruns; say so when it cannot be. */
 static void
+watch_script(struct script *s, int64_t now_ns)
+{
+    const char *step;
+    int64_t ns;
+
+    if (!script_watch(s, now_ns))
+        return;
+    step = script_held(s, now_ns, &ns);
+    if (step != NULL)
+        log_line(LOG_WARN, "held by %s for %llds", step,
+                 (long long)(ns / 1000000000));
+}
+
+static void
 watch_scripts(struct job *j, int64_t now_ns)
 {
     uint32_t i, k;
@@ -115,8 +129,8 @@ watch_scripts(struct job *j, int64_t now_ns)
     for (i = 0; i < j->plan->chain_count; i++)
         for (k = 0; k < j->plan->chains[i].parallelism; k++)
             if (j->subtasks[i][k].script != NULL)
-                (void)script_watch(j->subtasks[i][k].script, now_ns);
-    (void)script_watch(j->script, now_ns);
+                watch_script(j->subtasks[i][k].script, now_ns);
+    watch_script(j->script, now_ns);
 }
 
 static int
