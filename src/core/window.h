@@ -4,11 +4,11 @@
  * Tumbling and hopping windows are kept by slices of gcd(size, slide): one
  * update per record, windows assembled by merging their slices. Above
  * WINDOW_SLICES_MAX slices a window, or where accumulators cannot merge,
- * records and partials go to every window instead (`whole`). A slice entry may count only
- * from some window on, since a record can be late for the first windows of its
- * slice: `first`. Times are ms, negative ones allowed, floor division
- * throughout; times beyond
- * +-WINDOW_TIME_MAX are refused by event_time so that no sum overflows.
+ * records and partials go to every window instead (`whole`). A slice entry
+ * may count only from some window on, since a record can be late for the
+ * first windows of its slice: `first`. Times are ms, negative ones allowed,
+ * floor division throughout; times beyond +-WINDOW_TIME_MAX are refused by
+ * event_time so that no sum overflows.
  * Thread: pure functions, any.
  */
 #ifndef CORE_WINDOW_H
