@@ -187,8 +187,10 @@ temperament(int kind)
         return exp((double)(util_rand() >> 11) * 0x1p-53 * 12);
     case 1: /* both signs and zero */
         return (double)((int)util_below(2001) - 1000);
-    case 2: /* one value often */
-        return util_below(10) < 9 ? 5 : (double)util_below(100);
+    case 2: /* one value often; magnitudes within a factor of 50 */
+        if (util_below(10) < 9)
+            return 5;
+        return util_below(10) == 0 ? 0 : 2 + (double)util_below(98);
     case 3: /* negative */
         return -exp((double)(util_rand() >> 11) * 0x1p-53 * 30);
     default: /* near the ends of the range */
