@@ -21,7 +21,6 @@ struct check_result {
 
 struct check_opts {
     const char *file;
-    enum store_check level;
     bool live;      /* a process may be writing; txnid holds its pages */
     uint64_t txnid; /* of a read transaction that is open, if live */
 };

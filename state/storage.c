@@ -21,7 +21,11 @@
 #define MAP_STEP UINT64_C(65536) /* multiple of any page size */
 #define FORMAT_TEXT "streamlua state"
 
-enum { TABLES = STORE_SEGMENTS_MAX + 2, FORMAT_SIZE = 32 };
+enum {
+    TABLES = STORE_SEGMENTS_MAX + 2,
+    FORMAT_SIZE = 32,
+    META_SIZE = 16 + 136 /* page head and MDB_meta */
+};
 
 char *
 storage_file(const char *dir)
@@ -157,23 +161,56 @@ sign(struct storage *t, MDB_txn *txn, unsigned flags)
     return storage_put_meta(t, txn, "txn", 3, b, sizeof b);
 }
 
-/* After a failed commit only LMDB knows whether it can go on. */
+/* A meta page as it is on disk, before a commit overwrites it. */
+struct meta_page {
+    uint8_t bytes[META_SIZE];
+    off_t at;
+    bool saved;
+};
+
 static void
-look_for_panic(struct storage *t)
+save_meta(struct storage *t, MDB_txn *txn, struct meta_page *m)
+{
+    MDB_stat st;
+    int fd;
+
+    m->saved = false;
+    if (mdb_env_stat(t->env, &st) != 0 || mdb_env_get_fd(t->env, &fd) != 0)
+        return;
+    m->at = (off_t)((mdb_txn_id(txn) & 1) * st.ms_psize);
+    m->saved =
+        pread(fd, m->bytes, sizeof m->bytes, m->at) == (ssize_t)sizeof m->bytes;
+}
+
+/*
+ * After a failed commit only LMDB knows whether it can go on. If writing the
+ * meta page failed, it puts back the old transaction number but leaves the
+ * new roots (mdb_env_write_meta in 0.9.24): a page that contradicts itself,
+ * as if damaged, and which the check at the next open would refuse. So the
+ * whole old page is put back; if that fails, too, refusing is right.
+ */
+static void
+after_failed_commit(struct storage *t, const struct meta_page *m)
 {
     MDB_txn *txn = NULL;
-    int rc = mdb_txn_begin(t->env, NULL, 0, &txn);
+    int rc = mdb_txn_begin(t->env, NULL, 0, &txn), fd;
 
     if (rc == 0)
         mdb_txn_abort(txn);
-    else if (rc == MDB_PANIC)
-        t->failed = true;
+    if (rc != MDB_PANIC)
+        return;
+    t->failed = true;
+    if (m->saved && mdb_env_get_fd(t->env, &fd) == 0 &&
+        pwrite(fd, m->bytes, sizeof m->bytes, m->at) ==
+            (ssize_t)sizeof m->bytes)
+        (void)fdatasync(fd);
 }
 
 static int
 run_once(struct storage *t, unsigned flags, storage_txn_f fn, void *arg,
          struct err *e)
 {
+    struct meta_page meta;
     MDB_txn *txn = NULL;
     int rc = mdb_txn_begin(t->env, NULL, 0, &txn);
 
@@ -186,9 +223,10 @@ run_once(struct storage *t, unsigned flags, storage_txn_f fn, void *arg,
         mdb_txn_abort(txn);
         return rc;
     }
+    save_meta(t, txn, &meta);
     rc = mdb_txn_commit(txn);
     if (rc != 0 && rc != MDB_MAP_FULL)
-        look_for_panic(t);
+        after_failed_commit(t, &meta);
     return rc;
 }
 

@@ -100,7 +100,7 @@ static int
 open_file(struct store *s, const struct store_opts *o, struct err *e)
 {
     char *file = storage_file(o->dir);
-    struct check_opts check = {.file = file, .level = o->check};
+    struct check_opts check = {.file = file};
     struct storage_opts open = {.dir = o->dir,
                                 .read_only = o->read_only,
                                 .map_bytes = o->map_bytes,

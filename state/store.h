@@ -41,18 +41,11 @@ struct store_reader;
 struct store_scan;
 struct store_copy;
 
-/* What of the file is read when it is opened. Full is the default. */
-enum store_check {
-    STORE_CHECK_FULL,      /* every page and the checksum of every value */
-    STORE_CHECK_STRUCTURE, /* every page; values when they are read */
-};
-
 struct store_opts {
-    const char *dir; /* NUL-terminated; borrowed for the call */
-    bool create;     /* make directory and empty store if there is none */
-    bool read_only;  /* no lock; beside a running job, or a savepoint */
-    bool any_fs;     /* allow network filesystems, where LMDB may break */
-    enum store_check check;
+    const char *dir;      /* NUL-terminated; borrowed for the call */
+    bool create;          /* make directory and empty store if there is none */
+    bool read_only;       /* no lock; beside a running job, or a savepoint */
+    bool any_fs;          /* allow network filesystems, where LMDB may break */
     uint64_t map_bytes;   /* address space at first; 0 = large */
     unsigned readers_max; /* 0 = 126 */
 };
