@@ -416,10 +416,8 @@ check_all(struct check *c)
         r = check_pending(c);
     if (r == 0)
         r = check_older(c);
-    if (r == 0) {
+    if (r == 0)
         c->r.round = c->cur.round;
-        c->r.file_bytes = c->p.size;
-    }
     return r;
 }
 

@@ -16,7 +16,7 @@ struct check_result {
     uint64_t round, pending;
     bool pending_damaged;
     uint64_t entries, bytes; /* of base and segments, pending not counted */
-    uint64_t file_bytes, free_pages;
+    uint64_t free_pages;
 };
 
 struct check_opts {

@@ -97,8 +97,7 @@ lock_take(const char *dir, int *ret_fd, struct err *e)
     int fd = open_lock(dir, O_RDWR | O_CREAT), n, r = 0;
 
     if (fd == -1)
-        return err_set(e, errno == EROFS || errno == EACCES ? ERR_BUSY : ERR_IO,
-                       "cannot make the lock file in '%s': %s", dir,
+        return err_set(e, ERR_IO, "cannot make the lock file in '%s': %s", dir,
                        strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         r = errno == EWOULDBLOCK ? held(dir, fd, e)

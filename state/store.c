@@ -122,7 +122,6 @@ open_file(struct store *s, const struct store_opts *o, struct err *e)
     if (r == 0)
         r = load_ledgers(s, e);
     s->redo_damaged = result.pending_damaged;
-    s->file_bytes = result.file_bytes;
     s->free_pages = result.free_pages;
     free(file);
     return r;
@@ -184,6 +183,9 @@ store_close(struct store **ps)
 void
 store_status(struct store *s, struct store_status *ret)
 {
+    MDB_envinfo info;
+    MDB_stat st;
+
     memset(ret, 0, sizeof *ret);
     ret->complete = s->cur.round;
     ret->pending = s->has_redo ? s->redo.round : 0;
@@ -191,8 +193,11 @@ store_status(struct store *s, struct store_status *ret)
     ret->finished = s->cur.finished;
     memcpy(ret->lineage, s->cur.lineage, sizeof ret->lineage);
     ret->segments = s->cur.segment_count;
-    ret->file_bytes = s->file_bytes;
-    ret->free_pages = s->free_pages;
+    if (mdb_env_info(s->t.env, &info) == 0 &&
+        mdb_env_stat(s->t.env, &st) == 0) {
+        ret->file_bytes = (info.me_last_pgno + 1) * st.ms_psize;
+        ret->free_bytes = s->free_pages * st.ms_psize;
+    }
 }
 
 /* --- shared by the files of the folder -------------------------------------

@@ -57,8 +57,9 @@ struct store_status {
     bool pending_damaged; /* it can only be discarded */
     bool finished;        /* the job ended with the complete round */
     uint8_t lineage[STORE_LINEAGE_SIZE];
-    unsigned segments;               /* complete, not yet merged */
-    uint64_t file_bytes, free_pages; /* free ones are used again */
+    unsigned segments; /* complete, not yet merged */
+    uint64_t file_bytes;
+    uint64_t free_bytes; /* of them, to be used again; when it was opened */
 };
 
 /* A key as callers see it. Order: operator, group, namespace length,
@@ -225,7 +226,8 @@ void store_reader_free(struct store_reader **r);
  * Begin to read one consistent state; what follows sees no later round.
  *
  * Keep it short: pages that a reader sees cannot be used again, so a long
- * one makes the file grow, and a growing map waits for readers.
+ * one makes the file grow. A growing map waits for all readers, so the
+ * writer's thread ends its own before it writes, merges or copies.
  *
  * @return 0, ERR_IO, ERR_NOMEM, ERR_BUSY (too many readers). @thread owner.
  */

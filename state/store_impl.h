@@ -26,7 +26,7 @@ struct store {
     struct ledger redo; /* as on disk, if has_redo */
     bool has_redo;
     atomic_bool redo_damaged; /* readers ask */
-    uint64_t file_bytes, free_pages;
+    uint64_t free_pages;      /* when it was opened */
     /* The round that is gathered. */
     bool gathering;
     struct ledger next; /* round, operators, blobs */

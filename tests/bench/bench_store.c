@@ -226,7 +226,7 @@ main(int argc, char **argv)
         (now() - t) / (double)keys * 1e6, "s");
     store_status(s, &st);
     say("file", (double)st.file_bytes / 1048576, "MiB");
-    say("free pages in it", (double)st.free_pages / 256, "MiB");
+    say("free in it", (double)st.free_bytes / 1048576, "MiB");
     t = now();
     (void)scan_all(s);
     say("restore scan, per million keys", (now() - t) / (double)keys * 1e6,

@@ -399,6 +399,85 @@ a_power_cut_at_any_write_or_sync_loses_nothing(void **state)
     all_lives(SHIM_POWER, false);
 }
 
+/* What a start does: open, roll the redo forward, merge. */
+static int
+settle(struct life *l)
+{
+    struct store_status st;
+    int r = open_step(l, &err);
+
+    if (r == 0) {
+        store_status(l->s, &st);
+        if (st.pending != 0)
+            r = store_round_complete(l->s, st.pending, 0, &err);
+    }
+    if (r == 0)
+        r = merge_step(l, 100, &err);
+    life_end(l);
+    return r == 0 ? 0 : 3;
+}
+
+/* The process dies at operation n, the one that recovers at its m-th. */
+static int
+two_deaths(unsigned long n, unsigned long m)
+{
+    struct life l = {.dir = temp_dir()};
+    int status = -1, i;
+    struct store *s;
+    pid_t pid;
+
+    model_init(&l.scratch, KEYS);
+    (void)snprintf(l.sp, sizeof l.sp, "%s/sp", l.dir);
+    progress->acked = 0;
+    for (i = 0; i < 2; i++) {
+        pid = fork();
+        if (pid == 0) {
+            shim_arm(SHIM_POWER, i == 0 ? n : m);
+            status = i == 0 ? live(&l, false) : settle(&l);
+            if (status == 0 && shim_count < shim_at)
+                status = 5;
+            shim_mode = SHIM_OFF;
+            _exit(status);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        status = WEXITSTATUS(status);
+        assert_true(status == 0 || status == 5 || status == SHIM_EXIT);
+    }
+    s = open_store(l.dir);
+    for (i = progress->acked; i <= progress->acked + 1; i++) {
+        const struct stage *g = &stages[i < STEPS ? i : STEPS];
+        struct stage forward = {.complete = g->pending};
+
+        if (is_stage(s, g))
+            break;
+        if (g->has_pending && is_stage(s, &forward))
+            break;
+    }
+    assert_true(i <= progress->acked + 1);
+    if (is_stage(s, &stages[i < STEPS ? i : STEPS]))
+        compare_stage(s, &stages[i < STEPS ? i : STEPS]);
+    else
+        compare(s, STORE_VIEW_NEWEST, &stages[i].pending);
+    store_close(&s);
+    model_fini(&l.scratch);
+    remove_dir(l.dir);
+    free(l.dir);
+    return status;
+}
+
+static void
+a_second_power_cut_while_recovering_loses_nothing(void **state)
+{
+    unsigned long n, m, pairs = 0;
+
+    (void)state;
+    for (n = 2; n < 135; n += 5)
+        for (m = 1 + n % 2; two_deaths(n, m) != 5; m += 2)
+            pairs++;
+    print_message("%lu pairs\n", pairs);
+}
+
 static void
 any_failing_write_or_sync_is_an_error_and_may_be_repeated(void **state)
 {
@@ -437,6 +516,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kill_at_any_write_or_sync_loses_nothing),
         cmocka_unit_test(a_power_cut_at_any_write_or_sync_loses_nothing),
+        cmocka_unit_test(a_second_power_cut_while_recovering_loses_nothing),
         cmocka_unit_test(
             any_failing_write_or_sync_is_an_error_and_may_be_repeated),
         cmocka_unit_test(any_short_write_is_an_error_and_may_be_repeated),

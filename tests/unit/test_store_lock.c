@@ -172,15 +172,42 @@ remount_larger(void)
     (void)mount("none", mounted, "tmpfs", MS_REMOUNT, "size=64m");
 }
 
-/* Where a test may mount: a namespace of its own. */
-static void
-a_full_disk_is_an_error_until_there_is_room(void **state)
+static int
+read_only_life(const char *dir)
+{
+    struct store_opts o = {.dir = dir, .create = true, .any_fs = true};
+    struct store_verified v;
+    struct store *s = NULL;
+    struct model m;
+
+    model_init(&m, 50);
+    if (store_open(&o, &s, &err) != 0 ||
+        stage_random(s, &m, 50, 1, &err) != 0 ||
+        store_round_write(s, STORE_COMPLETE, &err) != 0)
+        return 20;
+    store_close(&s);
+    if (mount("none", mounted, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL) != 0)
+        return 77;
+    if (store_open(&o, &s, &err) != ERR_IO || strstr(err.msg, dir) == NULL)
+        return 21;
+    o.create = false;
+    o.read_only = true;
+    if (store_open(&o, &s, &err) != 0)
+        return 22;
+    compare(s, STORE_VIEW_COMPLETE, &m);
+    store_close(&s);
+    model_fini(&m);
+    return store_verify(dir, &v, &err) == 0 && v.round == 1 ? 0 : 23;
+}
+
+/* Run `life` on a small disk of its own. @return its exit code, 77 = skip. */
+static int
+on_small_disk(int (*life)(const char *dir))
 {
     char *dir = temp_dir();
     int status = -1;
     pid_t pid = fork();
 
-    (void)state;
     if (pid == 0) {
         char sub[320];
 
@@ -190,14 +217,42 @@ a_full_disk_is_an_error_until_there_is_room(void **state)
             mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
             mount("none", dir, "tmpfs", 0, "size=2m") != 0)
             _exit(77);
-        _exit(fill(sub, remount_larger));
+        _exit(life(sub));
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     remove_dir(dir);
     free(dir);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int
+full_disk_life(const char *dir)
+{
+    return fill(dir, remount_larger);
+}
+
+/* Where a test may mount: a namespace of its own. */
+static void
+a_full_disk_is_an_error_until_there_is_room(void **state)
+{
+    int r = on_small_disk(full_disk_life);
+
+    (void)state;
+    if (r == 77)
         skip();
-    assert_int_equal(status, 0);
+    assert_int_equal(r, 0);
+}
+
+static void
+a_read_only_disk_can_be_read(void **state)
+{
+    int r = on_small_disk(read_only_life);
+
+    (void)state;
+    if (r == 77)
+        skip();
+    assert_int_equal(r, 0);
 }
 
 int
@@ -209,6 +264,7 @@ main(void)
         cmocka_unit_test(a_folder_without_a_store_is_said),
         cmocka_unit_test(a_file_that_may_not_grow_is_an_error_until_it_may),
         cmocka_unit_test(a_full_disk_is_an_error_until_there_is_room),
+        cmocka_unit_test(a_read_only_disk_can_be_read),
     };
 
     return cmocka_run_group_tests_name("store_lock", tests, NULL, NULL);
