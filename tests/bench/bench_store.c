@@ -145,7 +145,7 @@ rounds(struct store *s)
 }
 
 static void
-gets(struct store *s)
+random_gets(struct store *s)
 {
     struct store_reader *r = NULL;
     double t = now();
@@ -217,7 +217,7 @@ main(int argc, char **argv)
     t = merge_all(s, &longest);
     say("first merge", (double)keys / t / 1e6, "M entries/s");
     rounds(s);
-    gets(s);
+    random_gets(s);
     copy(s, dir);
     store_close(&s);
     t = now();

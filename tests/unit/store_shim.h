@@ -57,6 +57,29 @@ shim_real_pwrite(int fd, const void *bytes, size_t len, off_t offset)
     return syscall(SYS_pwrite64, fd, bytes, len, offset);
 }
 
+/* A descriptor of the same file that outlives the one of the writer. */
+static int
+shim_keep(int fd, const struct stat *st)
+{
+    static struct {
+        dev_t dev;
+        ino_t ino;
+        int fd;
+    } files[64];
+    static unsigned count;
+    unsigned i;
+
+    for (i = 0; i < count; i++)
+        if (files[i].dev == st->st_dev && files[i].ino == st->st_ino)
+            return files[i].fd;
+    if (count == sizeof files / sizeof *files)
+        return fd;
+    files[count].dev = st->st_dev;
+    files[count].ino = st->st_ino;
+    files[count].fd = dup(fd);
+    return files[count++].fd;
+}
+
 /* Remember what a write covers, unless it is durable at once. */
 static void
 shim_note(int fd, size_t len, off_t offset)
@@ -71,7 +94,7 @@ shim_note(int fd, size_t len, off_t offset)
     if (u->old == NULL)
         return;
     (void)!pread(fd, u->old, len, offset);
-    u->fd = fd;
+    u->fd = shim_keep(fd, &st);
     u->dev = st.st_dev;
     u->ino = st.st_ino;
     u->offset = offset;
