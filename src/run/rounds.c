@@ -38,8 +38,10 @@ rounds_fini(struct rounds *r)
     if (r->steps == NULL)
         return;
     for (i = 0; i < r->job->plan->step_count; i++) {
-        for (k = 0; k < r->steps[i].count; k++)
+        for (k = 0; k < r->steps[i].count; k++) {
             buf_fini(&r->steps[i].tasks[k].positions);
+            buf_fini(&r->steps[i].tasks[k].end);
+        }
         free(r->steps[i].tasks);
     }
     free(r->steps);
@@ -53,12 +55,15 @@ rounds_ack(void *job, const struct plan_step *step, uint32_t subtask,
 {
     struct rounds *r = &((struct job *)job)->rounds;
     struct round_task *t = &r->steps[step->index].tasks[subtask];
+    struct buf *to = round == UINT64_MAX ? &t->end : &t->positions;
 
     (void)pthread_mutex_lock(&r->lock);
     t->acked = round;
+    if (round != UINT64_MAX)
+        t->round = round;
     if (positions != NULL) {
-        buf_clear(&t->positions);
-        buf_add(&t->positions, positions->data, positions->len);
+        buf_clear(to);
+        buf_add(to, positions->data, positions->len);
     }
     (void)pthread_mutex_unlock(&r->lock);
     job_wake(r->job);
@@ -78,6 +83,17 @@ is_complete(struct rounds *r)
     return yes;
 }
 
+/* What a task's round means for its source. One that gave the barrier and
+ * ended before the round was complete has read more since, which nobody has
+ * acknowledged yet. One that ended before the barrier was read to its end. */
+static const struct buf *
+positions_of(const struct rounds *r, const struct round_task *t, bool final)
+{
+    bool ended = t->acked == UINT64_MAX;
+
+    return ended && (final || t->round < r->current) ? &t->end : &t->positions;
+}
+
 static int
 tell_source(struct rounds *r, uint32_t step, bool final, struct err *e)
 {
@@ -91,9 +107,11 @@ tell_source(struct rounds *r, uint32_t step, bool final, struct err *e)
         return 0;
     blobs = mem_zalloc((rs->count + 1u) * sizeof *blobs);
     (void)pthread_mutex_lock(&r->lock);
-    for (k = 0; k < rs->count; k++)
-        buf_add(&blobs[k], rs->tasks[k].positions.data,
-                rs->tasks[k].positions.len);
+    for (k = 0; k < rs->count; k++) {
+        const struct buf *p = positions_of(r, &rs->tasks[k], final);
+
+        buf_add(&blobs[k], p->data, p->len);
+    }
     (void)pthread_mutex_unlock(&r->lock);
     rc = type->committed(r->job->ops.sources[step], blobs, rs->count, final, e);
     for (k = 0; k < rs->count; k++)

@@ -26,7 +26,9 @@ struct plan_step;
 
 struct round_task {
     uint64_t acked;       /* UINT64_MAX: ended */
-    struct buf positions; /* sources */
+    uint64_t round;       /* the last one it gave its positions for */
+    struct buf positions; /* sources: at the barrier of `round` */
+    struct buf end;       /* sources: when it ended */
 };
 
 struct round_step { /* a source or sink step; tasks NULL for others */
