@@ -198,8 +198,9 @@ op_chain_fini(struct op_chain *c)
 {
     uint32_t i;
 
-    for (i = 0; i < c->count; i++)
-        op_free(&c->ops[i]);
+    /* Backwards: a route frees its partials with the set of its local step. */
+    for (i = c->count; i > 0; i--)
+        op_free(&c->ops[i - 1]);
     for (i = 0; i < c->reader_count; i++)
         reader_free(&c->readers[i]);
     free(c->ops);

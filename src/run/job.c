@@ -420,17 +420,27 @@ wire_inputs(struct job *j, const struct plan_chain *chain, uint32_t subtask,
     st->final = true;
 }
 
-/* Partials that nobody takes any more are freed with the sender's set. */
+/* Partials that nobody takes any more are freed with the sender's set; a
+ * chain may hold several local steps. */
 static void
-set_lane_aggs(struct subtask *st)
+set_lane_aggs(struct job *j, uint32_t subtask, const struct subtask *st)
 {
-    uint32_t i, k;
+    const struct plan *p = j->plan;
+    uint32_t i, k, to;
 
     for (i = 0; i < st->ops.count; i++) {
-        if (st->ops.ops[i]->step->kind != STEP_LOCAL)
+        const struct op *op = st->ops.ops[i];
+
+        if (op->step->kind != STEP_LOCAL)
             continue;
-        for (k = 0; k < st->output_count; k++)
-            st->outputs[k]->set = op_local_aggs(st->ops.ops[i]);
+        for (k = 0; k < op->step->out_count; k++) {
+            uint32_t edge = op->step->out[k];
+
+            if (!p->edges[edge].partials)
+                continue;
+            for (to = 0; to < p->steps[p->edges[edge].to].parallelism; to++)
+                edge_lane(j, edge, subtask, to)->set = op_local_aggs(op);
+        }
     }
 }
 
@@ -460,7 +470,7 @@ build_subtask(struct job *j, uint32_t chain, uint32_t subtask, struct err *e)
     atomic_store(&st->active_ms, clock_mono_ms());
     r = op_chain_build(&st->ops, c, lanes_of, j, e);
     if (r == 0)
-        set_lane_aggs(st);
+        set_lane_aggs(j, subtask, st);
     return r;
 }
 
