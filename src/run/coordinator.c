@@ -217,6 +217,32 @@ start_events(struct job *j)
     }
 }
 
+static bool
+slots_ended(const struct job *j)
+{
+    uint32_t i;
+
+    for (i = 0; i < j->slot_count; i++)
+        if (j->slots[i].started && !atomic_load(&j->slots[i].ended))
+            return false;
+    return true;
+}
+
+/* One may still be in a call of user code: the watchdog ends it, and a second
+ * signal is heard meanwhile. */
+static void
+join_slots(struct job *j)
+{
+    uint32_t i;
+
+    while (!slots_ended(j)) {
+        (void)ev_run(j->loop, 0);
+        watch_scripts(j, clock_mono_ns());
+    }
+    for (i = 0; i < j->slot_count; i++)
+        slot_join(&j->slots[i]);
+}
+
 void
 job_loop(struct job *j)
 {
@@ -237,6 +263,7 @@ job_loop(struct job *j)
     }
     if (atomic_load(&j->failing))
         stop_slots(j);
+    join_slots(j);
 }
 
 static int
@@ -336,6 +363,18 @@ run_refuse(const struct run_conf *conf, const struct err *e)
     return code;
 }
 
+/* A client that did not close within its time must not hold the exit. */
+static int
+close_job(struct job *j, int code)
+{
+    job_close(j);
+    if (kafka_left_behind()) {
+        (void)fflush(NULL);
+        _exit(code);
+    }
+    return code;
+}
+
 int
 run_job(const struct run_conf *conf, struct err *e)
 {
@@ -358,22 +397,15 @@ run_job(const struct run_conf *conf, struct err *e)
         log_error(e, r != ERR_JOBFILE && r != ERR_USAGE, NULL);
         summary_write_failed(conf, j.plan != NULL ? j.plan->name : NULL,
                              j.started_ms, e, code);
-        job_close(&j);
-        return code;
+        stop_slots(&j); /* those that did start */
+        return close_job(&j, code);
     }
     job_loop(&j);
-    for (uint32_t i = 0; i < j.slot_count; i++)
-        slot_join(&j.slots[i]);
     code = finish(&j);
     r = summary_write(&j, code, e);
     if (r != 0) {
         log_error(e, true, NULL);
         code = code != 0 ? code : err_exit_code(r);
     }
-    job_close(&j);
-    if (kafka_left_behind()) {
-        (void)fflush(NULL);
-        _exit(code);
-    }
-    return code;
+    return close_job(&j, code);
 }
