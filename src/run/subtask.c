@@ -146,9 +146,11 @@ input_ended(struct subtask *st, uint32_t i, bool final, struct err *e)
     st->inputs[i].ended = true;
     st->final = st->final && final;
     if (++st->ended_count < st->input_count) {
+        /* The watermark may leave work pending: the barrier waits for it. */
+        st->look_aligned = true;
         if (wm_input_end(&st->wm, i))
             r = give_watermark(st, e);
-        return r != 0 ? r : check_aligned(st, e);
+        return r;
     }
     st->end_given = true;
     m.final = st->final;
@@ -204,6 +206,11 @@ step_lanes(struct subtask *st, struct err *e)
     uint32_t n;
     int r;
 
+    if (st->look_aligned) {
+        st->look_aligned = false;
+        r = check_aligned(st, e);
+        return r != 0 ? r : STEP_WORKED;
+    }
     for (n = 0; n < st->input_count; n++) {
         uint32_t i = (st->next_input + n) % st->input_count;
         struct lane_msg *m;

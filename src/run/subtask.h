@@ -44,6 +44,7 @@ struct subtask {
     struct wm_input wm;
     bool final;                    /* all ended inputs were final */
     bool end_given;                /* MARK_END went through the head */
+    bool look_aligned;             /* an input ended: is the barrier due? */
     uint64_t round;                /* last round begun here */
     _Atomic uint64_t round_wanted; /* set by the coordinator */
     _Atomic bool done;             /* shown */

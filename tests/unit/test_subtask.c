@@ -48,8 +48,7 @@ static int
 probe_batch(struct op *op, struct batch *b, struct err *e)
 {
     (void)e;
-    note((struct probe *)(void *)op, "r%lld ",
-         (long long)b->recs[0].offset);
+    note((struct probe *)(void *)op, "r%lld ", (long long)b->recs[0].offset);
     return 0;
 }
 
@@ -110,13 +109,12 @@ no_wake(void *arg)
 static void
 rig_up(struct rig *r)
 {
-    static const struct op_type type = { .batch = probe_batch,
-                                         .mark = probe_mark,
-                                         .resume = probe_resume };
+    static const struct op_type type = {
+        .batch = probe_batch, .mark = probe_mark, .resume = probe_resume};
     int i;
 
     memset(r, 0, sizeof *r);
-    r->probe.op.in = (struct op_out){ in_batch, NULL, in_mark, always };
+    r->probe.op.in = (struct op_out){in_batch, NULL, in_mark, always};
     r->probe.op.type = &type;
     r->probe.op.count = &r->count;
     r->ops[0] = &r->probe.op;
@@ -161,8 +159,7 @@ put_record(struct rig *r, int lane, int64_t offset)
 
     batch_init(&b);
     batch_add(&b)->offset = offset;
-    assert_int_equal(r->lanes[lane].out.batch(&r->lanes[lane].out, &b, &e),
-                     0);
+    assert_int_equal(r->lanes[lane].out.batch(&r->lanes[lane].out, &b, &e), 0);
 }
 
 static void
@@ -178,9 +175,9 @@ run(struct rig *r)
     assert_true(got >= 0);
 }
 
-#define WM(x) ((struct mark){ .kind = MARK_WATERMARK, .wm = (x) })
-#define BARRIER(x) ((struct mark){ .kind = MARK_BARRIER, .round = (x) })
-#define END(x) ((struct mark){ .kind = MARK_END, .final = (x) })
+#define WM(x) ((struct mark){.kind = MARK_WATERMARK, .wm = (x)})
+#define BARRIER(x) ((struct mark){.kind = MARK_BARRIER, .round = (x)})
+#define END(x) ((struct mark){.kind = MARK_END, .final = (x)})
 
 static void
 the_watermark_is_the_minimum_of_the_lanes(void **state)
@@ -233,6 +230,24 @@ a_lane_that_ends_no_longer_holds_a_barrier(void **state)
 }
 
 static void
+a_barrier_that_an_end_lets_through_waits_for_pending_work(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r);
+    r.probe.hold = true;
+    r.probe.resumes = 1;
+    put(&r, 0, WM(5));
+    put(&r, 0, BARRIER(7));
+    run(&r);
+    put(&r, 1, END(false)); /* the watermark moves, the barrier is due */
+    run(&r);
+    assert_string_equal(r.probe.seen, "w5 p p b7 ");
+    rig_down(&r);
+}
+
+static void
 the_end_is_final_only_if_every_input_was(void **state)
 {
     struct rig r;
@@ -272,6 +287,8 @@ main(void)
         cmocka_unit_test(
             nothing_behind_a_barrier_passes_before_all_have_given_it),
         cmocka_unit_test(a_lane_that_ends_no_longer_holds_a_barrier),
+        cmocka_unit_test(
+            a_barrier_that_an_end_lets_through_waits_for_pending_work),
         cmocka_unit_test(the_end_is_final_only_if_every_input_was),
         cmocka_unit_test(pending_work_is_finished_before_the_next_message),
     };
