@@ -97,6 +97,30 @@ type_name(const struct val *v)
     return names[v->type];
 }
 
+static bool
+in_range(int64_t ts)
+{
+    return ts <= WINDOW_TIME_MAX && ts >= -WINDOW_TIME_MAX;
+}
+
+static void
+say_skip(struct err *e)
+{
+    err_hint(e, "on_error = \"skip\" on event_time drops and counts such "
+                "records");
+}
+
+static int
+message_range(int64_t ts, struct err *e)
+{
+    int r = err_record(e, CAUSE_TIMESTAMP,
+                       "the record's timestamp %lld is out of range",
+                       (long long)ts);
+
+    say_skip(e);
+    return r;
+}
+
 static int
 bad_time(const struct op_event_time *t, const struct val *v, struct err *e)
 {
@@ -118,8 +142,7 @@ bad_time(const struct op_event_time *t, const struct val *v, struct err *e)
         r = err_record(e, CAUSE_TIMESTAMP, "%s: expected %s, got %s",
                        field != NULL ? field : "event_time", want,
                        type_name(v));
-    err_hint(e, "on_error = \"skip\" on event_time drops and counts such "
-                "records");
+    say_skip(e);
     return r;
 }
 
@@ -133,7 +156,7 @@ time_of(struct op_event_time *t, const struct rec *r, int64_t *ret,
 
     if (t->by_message || r->kind == REC_TOMBSTONE) {
         *ret = r->ts;
-        return 0;
+        return in_range(r->ts) ? 0 : message_range(r->ts, e);
     }
     rc = op_field_get(&t->op, &t->field, r, &t->arena, &v, e);
     if (rc != 0)
@@ -145,9 +168,7 @@ time_of(struct op_event_time *t, const struct rec *r, int64_t *ret,
     else
         ok = v.type == VAL_STR && t->unit == UNIT_RFC3339 &&
              time_text_parse(v.u.s, v.len, ret) == 0;
-    if (ok && (*ret > WINDOW_TIME_MAX || *ret < -WINDOW_TIME_MAX))
-        ok = false;
-    return ok ? 0 : bad_time(t, &v, e);
+    return ok && in_range(*ret) ? 0 : bad_time(t, &v, e);
 }
 
 static int
@@ -276,9 +297,12 @@ static int
 event_time_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
 {
     struct op_event_time *t = (struct op_event_time *)(void *)op;
-    int64_t wait = wm_source_wait(t->clock, op->env->now_ms);
+    int64_t wait;
 
     (void)idle;
+    if (t->ended) /* partitions that were stopped never become idle */
+        return 0;
+    wait = wm_source_wait(t->clock, op->env->now_ms);
     if (wait >= 0 && wait < *ret_wait)
         *ret_wait = wait;
     return send_watermark(t, e);
