@@ -352,8 +352,6 @@ start_window(struct winstate *w, int64_t start)
 
     *f = (struct firing){
         .active = true, .start = start, .end = window_end(&w->spec, start)};
-    if (w->spec.kind == WINDOW_GLOBAL || w->spec.whole)
-        f->end = window_end(&w->spec, start);
     for (i = from; i < w->slice_count && w->slices[i]->start < f->end; i++) {
         if (w->slices[i]->first > start)
             continue;
