@@ -34,7 +34,7 @@ open_lane(struct ends *x)
 static void
 send(struct ends *x, int64_t wm)
 {
-    struct mark m = { .kind = MARK_WATERMARK, .wm = wm };
+    struct mark m = {.kind = MARK_WATERMARK, .wm = wm};
     struct err e;
 
     assert_int_equal(x->lane.out.mark(&x->lane.out, &m, &e), 0);
