@@ -13,8 +13,8 @@
 enum { KEYS = 150, FLIPS = 1200, META_BITS = 152 * 8, BATCH = 64 };
 
 static char *dir, file[300];
-static uint8_t *whole; /* the undamaged file */
-static size_t whole_len;
+static uint8_t *whole, *earlier; /* the undamaged file, and before its end */
+static size_t whole_len, earlier_len;
 static struct model complete, pending;
 
 /* What the child found, and where it was when it died. */
@@ -28,14 +28,30 @@ static struct findings *found;
 /* --- the file
  * ------------------------------------------------------------------ */
 
+static uint8_t *
+read_file(size_t *ret_len)
+{
+    FILE *f = fopen(file, "rb");
+    uint8_t *bytes;
+    long len;
+
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    len = ftell(f);
+    rewind(f);
+    bytes = malloc((size_t)len);
+    assert_int_equal(fread(bytes, 1, (size_t)len, f), len);
+    (void)fclose(f);
+    *ret_len = (size_t)len;
+    return bytes;
+}
+
 static void
 make_file(void)
 {
     struct store *s;
     uint64_t n;
-    FILE *f;
-    long len;
-    int rc;
+    int rc = 0;
 
     dir = temp_dir();
     (void)snprintf(file, sizeof file, "%s/data.mdb", dir);
@@ -46,26 +62,18 @@ make_file(void)
     for (n = 1; n <= 6; n++) {
         must(stage_random(s, &complete, 150, n, &err));
         must(store_round_write(s, STORE_COMPLETE, &err));
-        if (n == 3) {
-            while ((rc = store_merge(s, 1000, &err)) == 1)
-                continue;
-            must(rc);
-        }
+        while (n <= 3 && (rc = store_merge(s, 1000, &err)) == 1)
+            continue;
+        must(rc);
+        if (n == 2)
+            earlier = read_file(&earlier_len);
     }
     must(store_merge(s, 40, &err)); /* a merge under way */
     model_copy(&pending, &complete);
     must(stage_random(s, &pending, 150, 7, &err));
     must(store_round_write(s, 0, &err));
     store_close(&s);
-    f = fopen(file, "rb");
-    assert_non_null(f);
-    assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    len = ftell(f);
-    rewind(f);
-    whole_len = (size_t)len;
-    whole = malloc(whole_len);
-    assert_int_equal(fread(whole, 1, whole_len, f), whole_len);
-    (void)fclose(f);
+    whole = read_file(&whole_len);
 }
 
 static bool
@@ -287,9 +295,18 @@ meta_bit(unsigned i, uint8_t *bytes, size_t *len)
     flip(bytes, i / META_BITS * 32768 + i % META_BITS);
 }
 
-/* A page is what it was some transactions ago, or another one. */
+/* A write was lost: a page is what it was some transactions ago. */
 static void
-stale_page(unsigned i, uint8_t *bytes, size_t *len)
+lost_write(unsigned i, uint8_t *bytes, size_t *len)
+{
+    size_t pages = (earlier_len < *len ? earlier_len : *len) / 4096;
+    size_t at = (2 + i % (pages - 2)) * 4096;
+
+    memcpy(bytes + at, earlier + at, 4096);
+}
+
+static void
+wrong_page(unsigned i, uint8_t *bytes, size_t *len)
 {
     uint64_t x = hash_splitmix(seed + i), pages = *len / 4096;
 
@@ -341,7 +358,9 @@ static void
 a_stale_or_lost_page_is_found(void **state)
 {
     (void)state;
-    run(flips() / 2, stale_page);
+    run((unsigned)(earlier_len / 4096), lost_write);
+    assert_true(found->refused > 0);
+    run(flips() / 2, wrong_page);
     run(flips() / 2, zeroed_block);
 }
 
@@ -424,6 +443,7 @@ main(void)
     model_fini(&complete);
     model_fini(&pending);
     free(whole);
+    free(earlier);
     remove_dir(dir);
     free(dir);
     return r;
