@@ -267,15 +267,10 @@ static int
 fold(struct ledger *cur, const struct ledger *redo, unsigned flags)
 {
     struct ledger l;
-    size_t i;
 
     ledger_init(&l);
     if (ledger_copy(&l, redo) != 0)
         return ERR_NOMEM;
-    /* Operators whose keys left the base while this round was pending. */
-    for (i = l.op_count; i-- > 0;)
-        if (l.ops[i].dropped && ledger_find_op(cur, l.ops[i].id) == NULL)
-            ledger_remove_op(&l, l.ops[i].id);
     cur->round = l.round;
     cur->finished = (flags & STORE_FINISHED) != 0;
     cur->next_op = l.next_op;

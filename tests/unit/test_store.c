@@ -295,8 +295,13 @@ a_dropped_operator_is_gone_and_its_name_starts_empty(void **state)
     char *dir = temp_dir();
     struct store *s = open_store(dir);
     struct store_reader *r = NULL;
+    struct store_scan *c = NULL;
     struct model m, before;
+    struct store_key old;
+    char key[LONG_KEY + 16];
     uint32_t op[2], again;
+    const void *v;
+    size_t len;
     int rc;
 
     (void)state;
@@ -320,6 +325,11 @@ a_dropped_operator_is_gone_and_its_name_starts_empty(void **state)
     memset(m.version, 0, m.count * sizeof *m.version);
     m.round = 3;
     compare(s, STORE_VIEW_NEWEST, &m);
+    old = key_of(op[0], 1, key);
+    must(store_reader_new(s, &r, &err));
+    must(store_reader_begin(r, STORE_VIEW_NEWEST, &err));
+    assert_int_equal(store_reader_get(r, &old, &v, &len, &err), 0);
+    store_reader_free(&r);
     must(store_round_complete(s, 3, 0, &err));
     while ((rc = store_merge(s, 50, &err)) == 1)
         compare(s, STORE_VIEW_COMPLETE, &m);
@@ -331,6 +341,11 @@ a_dropped_operator_is_gone_and_its_name_starts_empty(void **state)
     must(store_reader_new(s, &r, &err));
     must(store_reader_begin(r, STORE_VIEW_COMPLETE, &err));
     assert_int_equal(store_reader_operator_count(r), 2);
+    old = key_of(op[0], 1, key);
+    assert_int_equal(store_reader_get(r, &old, &v, &len, &err), 0);
+    must(store_scan_open(r, op[0], 0, UINT16_MAX, &c, &err));
+    assert_int_equal(store_scan_next(c, &old, &v, &len, &err), 0);
+    store_scan_close(&c);
     store_reader_free(&r);
     store_close(&s);
     model_fini(&m);
@@ -409,6 +424,30 @@ blobs_stay_until_they_are_set_or_removed(void **state)
     assert_memory_equal(p, big, len);
     assert_int_equal(store_reader_blob(r, "plan", &p, &len, &err), 0);
     store_reader_free(&r);
+    store_close(&s);
+    free(big);
+    remove_dir(dir);
+    free(dir);
+}
+
+static void
+blobs_that_were_replaced_take_no_room(void **state)
+{
+    char *dir = temp_dir(), *big = calloc(1, 100000);
+    struct store *s = open_store(dir);
+    uint64_t n;
+
+    (void)state;
+    for (n = 1; n <= 60; n++) {
+        must(store_round_begin(s, n, &err));
+        must(store_round_blob(s, "code", big, 100000, &err));
+        must(store_round_write(s, n % 2 != 0 ? STORE_COMPLETE : 0, &err));
+        if (n % 4 == 0)
+            must(store_round_complete(s, n, 0, &err));
+        else if (n % 2 == 0)
+            must(store_round_discard(s, n, &err));
+    }
+    assert_true(status_of(s).file_bytes < 2000000);
     store_close(&s);
     free(big);
     remove_dir(dir);
@@ -580,6 +619,7 @@ main(void)
         cmocka_unit_test(a_dropped_operator_is_gone_and_its_name_starts_empty),
         cmocka_unit_test(operators_say_what_they_hold),
         cmocka_unit_test(blobs_stay_until_they_are_set_or_removed),
+        cmocka_unit_test(blobs_that_were_replaced_take_no_room),
         cmocka_unit_test(marks_survive),
         cmocka_unit_test(a_copy_is_one_round_of_a_running_store),
         cmocka_unit_test(a_copy_given_up_leaves_nothing),

@@ -372,6 +372,108 @@ a_cut_file_is_refused(void **state)
     assert_true(found->refused > 0);
 }
 
+/* --- pages of older checkpoints
+ * -------------------------------------------------- */
+
+enum { AGES = 14, AGE_KEYS = 300 };
+
+/* All keys at one age, merged; the same pages come back every few rounds. */
+static void
+age_store(struct store *s, uint64_t age)
+{
+    char value[32] = {0};
+    struct store_key k = {.key = value + 8, .key_len = 4};
+    unsigned i;
+    int rc;
+
+    memcpy(value, &age, sizeof age);
+    must(store_round_begin(s, age, &err));
+    must(store_round_operator(s, "first", 5, &k.op, &err));
+    for (i = 0; i < AGE_KEYS; i++) {
+        memcpy(value + 8, &i, sizeof i);
+        must(store_round_put(s, &k, value, sizeof value, &err));
+    }
+    must(store_round_write(s, STORE_COMPLETE, &err));
+    while ((rc = store_merge(s, 1000, &err)) == 1)
+        continue;
+    must(rc);
+}
+
+/* @return whether the store opens; then every value must be of the last age. */
+static bool
+opens_at_last_age(void)
+{
+    struct store_opts o = {.dir = dir, .any_fs = true};
+    struct store_reader *r = NULL;
+    struct store_scan *c = NULL;
+    struct store *s = NULL;
+    struct store_key k;
+    const void *v;
+    size_t len, n = 0;
+    uint64_t age;
+    uint32_t op = 0;
+
+    if (store_open(&o, &s, &err) != 0)
+        return false;
+    must(store_reader_new(s, &r, &err));
+    must(store_reader_begin(r, STORE_VIEW_COMPLETE, &err));
+    assert_true(store_reader_find(r, "first", 5, &op));
+    must(store_scan_open(r, op, 0, UINT16_MAX, &c, &err));
+    while (store_scan_next(c, &k, &v, &len, &err) == 1) {
+        memcpy(&age, v, sizeof age);
+        assert_int_equal(age, AGES);
+        n++;
+    }
+    assert_int_equal(n, AGE_KEYS);
+    store_scan_close(&c);
+    store_reader_free(&r);
+    store_close(&s);
+    return true;
+}
+
+static void
+a_whole_page_of_an_older_checkpoint_is_found(void **state)
+{
+    char *before = dir, before_file[300];
+    uint8_t *old[AGES], *now, *bytes;
+    size_t old_len[AGES], len, at, stale = 0;
+    struct store *s;
+    unsigned age;
+
+    (void)state;
+    memcpy(before_file, file, sizeof file);
+    dir = temp_dir();
+    (void)snprintf(file, sizeof file, "%s/data.mdb", dir);
+    s = open_store(dir);
+    for (age = 1; age <= AGES; age++) {
+        age_store(s, age);
+        old[age - 1] = read_file(&old_len[age - 1]);
+    }
+    store_close(&s);
+    now = read_file(&len);
+    bytes = malloc(len);
+    for (age = 0; age < AGES - 1; age++) {
+        for (at = 8192; at + 4096 <= len && at + 4096 <= old_len[age];
+             at += 4096) {
+            memcpy(bytes, now, len);
+            memcpy(bytes + at, old[age] + at, 4096);
+            assert_true(write_file(bytes, len));
+            if (!opens_at_last_age())
+                stale += strstr(err.msg, "missing or stale") != NULL;
+        }
+    }
+    print_message("%zu pages whose only fault was their age\n", stale);
+    assert_true(stale > 0);
+    for (age = 0; age < AGES; age++)
+        free(old[age]);
+    free(now);
+    free(bytes);
+    remove_dir(dir);
+    free(dir);
+    dir = before;
+    memcpy(file, before_file, sizeof file);
+}
+
 static void
 damage_is_named(void **state)
 {
@@ -426,6 +528,7 @@ main(void)
         cmocka_unit_test(no_flipped_bit_gives_a_wrong_value_or_a_crash),
         cmocka_unit_test(no_bit_of_the_meta_pages_steps_back),
         cmocka_unit_test(a_stale_or_lost_page_is_found),
+        cmocka_unit_test(a_whole_page_of_an_older_checkpoint_is_found),
         cmocka_unit_test(a_cut_file_is_refused),
         cmocka_unit_test(damage_is_named),
         cmocka_unit_test(another_format_is_said),
