@@ -1,7 +1,6 @@
 -- s.job, s.param, s.args and the end of a load: from the job to its tree.
 local _, host = ...
 local check = require "streamlua.check"
-local connectors = require "streamlua.connectors"
 local steps = require "streamlua.steps"
 local fail, where = check.fail, check.where
 
@@ -104,7 +103,7 @@ local function job_options(place, t)
   nested(place, o, "lua", { memory = 256 << 20, call_timeout_ms = 1000, load_timeout_ms = 5000 })
   if o.lua.memory < 1 << 20 then check.expected(place, "job: lua", 'option "memory"', 'at least "1MiB"', o.lua.memory) end
   o.idle = idle
-  if o.properties then o.properties = connectors.properties(place, "job", o.properties) end
+  if o.properties then o.properties = check.properties(place, "job", o.properties) end
   return check.defaults(o, { agg_phase_strategy = "AUTO", buffer_timeout_ms = 100, on_error = "fail" })
 end
 

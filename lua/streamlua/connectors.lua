@@ -67,29 +67,6 @@ end
 
 -- Kafka -----------------------------------------------------------------
 
--- Properties that the engine owns or that only the Java client knows; the
--- client side (src/kafka) knows more of them and checks all at the start.
-local refused = {
-  ["group.id"] = 'option "group"', ["enable.auto.commit"] = "nothing: positions are the engine's",
-  ["auto.offset.reset"] = 'option "start"', ["isolation.level"] = 'option "isolation"',
-  ["transactional.id"] = 'option "transactional_id_prefix"',
-  partitioner = 'option "partition"; the default is murmur2, as in Java',
-  ["partitioner.class"] = 'option "partition"', ["key.serializer"] = 'option "key"',
-  ["value.serializer"] = 'option "format"', ["key.deserializer"] = 'option "key_format"',
-  ["value.deserializer"] = 'option "format"', ["max.poll.records"] = "nothing: the engine sizes its batches",
-  ["buffer.memory"] = '"queue.buffering.max.kbytes"', ["fetch.max.wait.ms"] = '"fetch.wait.max.ms"',
-  ["max.request.size"] = '"message.max.bytes"', ["sasl.jaas.config"] = '"sasl.username" and "sasl.password"',
-  ["ssl.truststore.location"] = '"ssl.ca.location"', ["ssl.truststore.password"] = '"ssl.ca.location" with PEM files',
-}
-
-function M.properties(place, kind, t)
-  local out = check.properties(place, kind, t)
-  for _, name in ipairs(check.names.sorted(out)) do
-    if refused[name] then fail(place, kind, 'properties: "%s" cannot be set; use %s', name, refused[name]) end
-  end
-  return out
-end
-
 local starts = { "earliest", "latest", "committed", "committed-or-earliest", "committed-or-latest" }
 
 local function position(place, option, v, words)
@@ -218,7 +195,7 @@ function M.use(step_place, role, name, sp)
     format(place, kind, conn, role)
   end
   if kind == "kafka" then
-    conn.properties = M.properties(place, "kafka", conn.properties)
+    conn.properties = check.properties(place, "kafka", conn.properties)
     if role == "source" then kafka_source(place, conn) else kafka_sink(place, conn) end
   elseif kind == "file" then
     if conn.path == "" then fail(place, "file", 'option "path" is empty') end

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "main/cli.h"
+#include "plan/plan.h"
 
 /** Exit codes that main itself decides (others come from the err code). */
 enum { EXIT_USAGE = 64, EXIT_IO = 74 };
@@ -31,6 +32,15 @@ int cmd_usage_error(const struct cli *c, const struct err *e);
  */
 int cmd_error(const struct cli *c, const struct err *e);
 
+/**
+ * Ask the Kafka connector about each step that uses it: its options always,
+ * the broker with --preflight.
+ *
+ * @param p borrowed. @return 0, or what kafka_check() and kafka_preflight()
+ *        return, with its place. @thread main.
+ */
+MUST_USE int cmd_check_kafka(struct cli *c, const struct plan *p,
+                             struct err *e);
 /**
  * Write `len` bytes to stdout and flush it.
  * @return 0, or 74 after saying why it failed. @thread main.

@@ -24,12 +24,8 @@ print_warnings(const struct cli *c, const struct plan *p)
     }
 }
 
-/*
- * Ask the Kafka connector about each step that uses it: its options always,
- * the broker with --preflight.
- */
-static int
-check_kafka(struct cli *c, const struct plan *p, struct err *e)
+int
+cmd_check_kafka(struct cli *c, const struct plan *p, struct err *e)
 {
     struct conn_env env = {0};
     const struct plan_step *s;
@@ -71,7 +67,7 @@ cmd_check(struct cli *c)
         goto end;
     }
     print_warnings(c, job.plan);
-    if (check_kafka(c, job.plan, &e) != 0) {
+    if (cmd_check_kafka(c, job.plan, &e) != 0) {
         rc = cmd_error(c, &e);
         goto end;
     }

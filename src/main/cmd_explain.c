@@ -18,6 +18,10 @@ cmd_explain(struct cli *c)
         rc = cmd_error(c, &e);
         goto end;
     }
+    if (cmd_check_kafka(c, job.plan, &e) != 0) {
+        rc = cmd_error(c, &e);
+        goto end;
+    }
     if (cli_has(c, FLAG_JSON))
         plan_explain_json(job.plan, &out);
     else if (cli_has(c, FLAG_DOT))

@@ -53,9 +53,9 @@ static const struct refusal refusals[] = {
     {"job:source('k', s.kafka { topic = 'x', start = 'erliest' })",
      "job.lua:4: kafka: option \"start\": unknown value \"erliest\"; did you "
      "mean \"earliest\"?"},
-    {"st:sink('o', s.kafka { topic = 'x', properties = { ['group.id'] = 'g' "
+    {"st:sink('o', s.kafka { topic = 'x', properties = { ['linger.ms'] = {} "
      "} })",
-     "job.lua:4: kafka: properties: \"group.id\" cannot be set; use"},
+     "job.lua:4: kafka: properties: \"linger.ms\": expected a string"},
     /* names */
     {"st:sink('in', s.stdout())",
      "job.lua:4: sink: the name \"in\" is already used (job.lua:3)"},
