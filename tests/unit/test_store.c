@@ -302,6 +302,7 @@ a_dropped_operator_is_gone_and_its_name_starts_empty(void **state)
     uint32_t op[2], again;
     const void *v;
     size_t len;
+    unsigned i;
     int rc;
 
     (void)state;
@@ -325,10 +326,15 @@ a_dropped_operator_is_gone_and_its_name_starts_empty(void **state)
     memset(m.version, 0, m.count * sizeof *m.version);
     m.round = 3;
     compare(s, STORE_VIEW_NEWEST, &m);
-    old = key_of(op[0], 1, key);
     must(store_reader_new(s, &r, &err));
     must(store_reader_begin(r, STORE_VIEW_NEWEST, &err));
-    assert_int_equal(store_reader_get(r, &old, &v, &len, &err), 0);
+    for (i = 0; i < m.count; i++) {
+        old = key_of(op[0], i, key);
+        assert_int_equal(store_reader_get(r, &old, &v, &len, &err), 0);
+    }
+    must(store_scan_open(r, op[0], 0, UINT16_MAX, &c, &err));
+    assert_int_equal(store_scan_next(c, &old, &v, &len, &err), 0);
+    store_scan_close(&c);
     store_reader_free(&r);
     must(store_round_complete(s, 3, 0, &err));
     while ((rc = store_merge(s, 50, &err)) == 1)
