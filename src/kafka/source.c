@@ -283,10 +283,12 @@ source_stop(struct source *s)
     }
 }
 
-static void
+/* Read the answers to commits. @return how many there were. */
+static uint32_t
 check_commits(struct source *s, int timeout_ms)
 {
     rd_kafka_event_t *ev;
+    uint32_t n = 0;
 
     while ((ev = rd_kafka_queue_poll(s->commits, timeout_ms)) != NULL) {
         rd_kafka_resp_err_t err = rd_kafka_event_error(ev);
@@ -301,7 +303,28 @@ check_commits(struct source *s, int timeout_ms)
             s->commit_warned = false;
         }
         rd_kafka_event_destroy(ev);
+        n++;
     }
+    return n;
+}
+
+static void
+commit(struct source *s, const rd_kafka_topic_partition_list_t *list,
+       bool final)
+{
+    rd_kafka_resp_err_t err;
+
+    (void)check_commits(s, 0);
+    err = rd_kafka_commit_queue(s->client->rk, list, s->commits, NULL, NULL);
+    if (err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        log_line(LOG_WARN,
+                 "%s: offsets of group \"%s\" cannot be committed: %s",
+                 s->client->name, s->group, rd_kafka_err2str(err));
+    else if (final && check_commits(s, COMMIT_MS) == 0)
+        log_line(LOG_WARN,
+                 "%s: no answer to the commit of the last offsets of group "
+                 "\"%s\" within %d ms: a start from them may repeat records",
+                 s->client->name, s->group, COMMIT_MS);
 }
 
 static int
@@ -348,13 +371,8 @@ source_committed(struct source *s, const struct buf *blobs, uint32_t count,
     for (i = 0; r == 0 && i < count; i++)
         if (blobs[i].len > 0)
             r = add_positions(&blobs[i], list, e);
-    if (r == 0 && list->cnt > 0) {
-        check_commits(s, 0);
-        (void)rd_kafka_commit_queue(s->client->rk, list, s->commits, NULL,
-                                    NULL);
-        if (final)
-            check_commits(s, COMMIT_MS);
-    }
+    if (r == 0 && list->cnt > 0)
+        commit(s, list, final);
     rd_kafka_topic_partition_list_destroy(list);
     return r;
 }
@@ -538,7 +556,7 @@ source_tick(struct source *s, struct err *e)
 
     client_poll(s->client);
     client_watch(s->client);
-    check_commits(s, 0);
+    (void)check_commits(s, 0);
     drop_done(s);
     if (s->client->down_ms != 0)
         return 0;
