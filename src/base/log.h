@@ -55,13 +55,13 @@ struct log_record {
     const char *topic;      /* NULL: no record */
     int32_t partition;
     int64_t offset;
-    const char *key;        /* NULL: none */
+    const char *key; /* NULL: none */
     size_t key_len;
     int64_t timestamp;
     bool has_timestamp;
-    const char *value;      /* payload, any bytes; NULL: absent */
+    const char *value; /* payload, any bytes; NULL: absent */
     size_t value_len;
-    uint64_t count;         /* > 0: how many so far, of a skipped kind */
+    uint64_t count; /* > 0: how many so far, of a skipped kind */
 };
 
 /**

@@ -25,7 +25,7 @@ enum val_type {
 };
 
 struct val {
-    uint8_t type; /* enum val_type */
+    uint8_t type;   /* enum val_type */
     uint8_t bigint; /* lists and maps: enum json_bigint of integers in them */
     uint8_t pad[2];
     uint32_t len;

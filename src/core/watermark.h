@@ -30,7 +30,7 @@ struct wm_conf {
     int64_t out_of_orderness_ms;
     int64_t idle_ms;     /* -1 never */
     int64_t all_idle_ms; /* -1 hold */
-    uint32_t tasks; /* subtasks that will call wm_source_ready() */
+    uint32_t tasks;      /* subtasks that will call wm_source_ready() */
 };
 
 /** Make the clock of one event_time step. @thread coordinator. */

@@ -93,7 +93,7 @@ enum edge_kind {
 enum on_error { ON_ERROR_FAIL, ON_ERROR_SKIP };
 
 struct plan_edge {
-    uint32_t from, to;  /* indexes into plan->steps */
+    uint32_t from, to; /* indexes into plan->steps */
     enum edge_kind kind;
     bool partials;      /* carries partials, else records */
     const char *output; /* "main", or a side output's name */
@@ -102,21 +102,21 @@ struct plan_edge {
 
 struct plan_step {
     enum step_kind kind;
-    const char *name;   /* local and global share it */
+    const char *name; /* local and global share it */
     bool auto_named;
-    const char *place;  /* "tenant.lua:6" */
+    const char *place;      /* "tenant.lua:6" */
     const struct opt *opts; /* the normalised step */
-    uint32_t index;     /* own index */
-    uint32_t logical;   /* index of the logical step, from 0: counters */
+    uint32_t index;         /* own index */
+    uint32_t logical;       /* index of the logical step, from 0: counters */
     uint32_t parallelism;
-    uint32_t chain;     /* index into plan->chains */
-    const char *group;  /* slot sharing group */
+    uint32_t chain;    /* index into plan->chains */
+    const char *group; /* slot sharing group */
     enum on_error on_error;
-    bool updating;      /* its output is an updating stream */
-    const char **why;   /* reasons, NULL-terminated (never NULL itself) */
+    bool updating;            /* its output is an updating stream */
+    const char **why;         /* reasons, NULL-terminated (never NULL itself) */
     uint32_t *in, in_count;   /* edge indexes, in order of inputs */
     uint32_t *out, out_count; /* edge indexes */
-    uint32_t peer;      /* STEP_LOCAL: its STEP_GLOBAL, and back */
+    uint32_t peer;            /* STEP_LOCAL: its STEP_GLOBAL, and back */
 };
 
 struct plan_chain {
@@ -132,22 +132,22 @@ struct plan_warning {
 
 struct plan {
     struct arena arena;
-    const struct opt *job;  /* the normalised tree */
+    const struct opt *job; /* the normalised tree */
     const char *name, *file;
     uint32_t parallelism, max_parallelism;
     uint32_t slots_needed, slots;
-    bool checkpoint;          /* rounds with state are on */
+    bool checkpoint;            /* rounds with state are on */
     const char *checkpoint_off; /* why not: "source in is not replayable" */
     int64_t checkpoint_interval_ms;
-    bool stateful;            /* has a step that keeps state */
-    bool bounded;             /* all sources are, by their options */
-    struct plan_step *steps;  /* flow order: topological, ties file order */
+    bool stateful;           /* has a step that keeps state */
+    bool bounded;            /* all sources are, by their options */
+    struct plan_step *steps; /* flow order: topological, ties file order */
     uint32_t step_count;
     struct plan_edge *edges;
     uint32_t edge_count;
     struct plan_chain *chains;
     uint32_t chain_count;
-    uint32_t logical_count;   /* logical steps, for counters */
+    uint32_t logical_count; /* logical steps, for counters */
     struct plan_warning *warnings;
     uint32_t warning_count;
 };

@@ -24,8 +24,8 @@
 struct script;
 
 struct script_conf {
-    const char *path;        /* file as given on the command line */
-    const char *text;        /* its bytes (read once; the same for all loads) */
+    const char *path; /* file as given on the command line */
+    const char *text; /* its bytes (read once; the same for all loads) */
     size_t text_len;
     const struct opt *params; /* map name -> string, from --set */
     const struct opt *args;   /* list of strings behind "--" */
@@ -67,8 +67,8 @@ MUST_USE int script_filter(struct script *s, int func, const struct rec *r,
                            struct reader *reader, bool *ret, struct err *e);
 /** Call map; *out is set to the result record, its bytes in `a`. */
 MUST_USE int script_map(struct script *s, int func, const struct rec *r,
-                        struct reader *reader, struct arena *a,
-                        struct rec *out, struct err *e);
+                        struct reader *reader, struct arena *a, struct rec *out,
+                        struct err *e);
 /** Call flat_map; emitted records are appended to `out` (none on failure). */
 MUST_USE int script_flat_map(struct script *s, int func, const struct rec *r,
                              struct reader *reader, struct batch *out,
@@ -78,10 +78,9 @@ MUST_USE int script_value(struct script *s, int func, const struct rec *r,
                           struct reader *reader, struct arena *a,
                           struct val *ret, struct err *e);
 /** As script_value(), with an integer as second argument (partition=). */
-MUST_USE int script_value_with(struct script *s, int func,
-                               const struct rec *r, struct reader *reader,
-                               int64_t second, struct arena *a,
-                               struct val *ret, struct err *e);
+MUST_USE int script_value_with(struct script *s, int func, const struct rec *r,
+                               struct reader *reader, int64_t second,
+                               struct arena *a, struct val *ret, struct err *e);
 /** Fill type and ctx of a custom aggregate (agg_custom_f; arg = script). */
 int script_agg(void *script, struct agg *a, struct err *e);
 /** The record whose fields a custom aggregator without args reads, and its

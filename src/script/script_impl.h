@@ -3,7 +3,8 @@
  *
  * Two halves: load.c, host.c, require.c, sandbox.c, pairs.c, watch.c,
  * errors.c, tree.c make the state and the tree; record.c, view.c, call.c,
- * agg.c, law.c, connector.c, helpers.c run user code. The Lua state finds its script through lua_getextraspace().
+ * agg.c, law.c, connector.c, helpers.c run user code. The Lua state finds its
+ * script through lua_getextraspace().
  */
 #ifndef SCRIPT_SCRIPT_IMPL_H
 #define SCRIPT_SCRIPT_IMPL_H
@@ -22,12 +23,12 @@ struct calls; /* state of the running half, private to call.c and friends */
 struct script {
     lua_State *L;
     struct script_conf conf;
-    struct arena arena;       /* the tree */
-    struct opt *job;          /* normalised tree */
+    struct arena arena; /* the tree */
+    struct opt *job;    /* normalised tree */
     char *fingerprint;
-    int funcs_ref;            /* registry ref: list of functions by number */
-    _Atomic size_t memory;    /* bytes in use; written by the owner only */
-    size_t memory_max;        /* cap of the allocator */
+    int funcs_ref;         /* registry ref: list of functions by number */
+    _Atomic size_t memory; /* bytes in use; written by the owner only */
+    size_t memory_max;     /* cap of the allocator */
     int64_t call_timeout_ns, load_timeout_ns;
     /* Counted up when a call into user code begins and when it ends, so it is
      * odd while user code runs; written by the owner only (call.c). */
@@ -39,18 +40,18 @@ struct script {
     int64_t watch_since;        /* ... and since when, monotonic ns */
     int64_t watch_said;         /* ... and when it last said so, or 0 */
     _Atomic(const char *) step; /* borrowed name of the calling step */
-    bool loaded;              /* globals are sealed */
+    bool loaded;                /* globals are sealed */
     struct calls *calls;
 
     /* Private to load.c, watch.c and sandbox.c. */
     _Atomic(lua_State *) running; /* L, or the coroutine that runs now */
-    _Atomic uintptr_t thread; /* pthread_t of the running call */
-    int64_t load_began;       /* monotonic ns, 0 = no count hook */
-    bool load_over;           /* load_timeout has passed, or at the end ... */
-    bool closing;             /* ... call_timeout */
-    const void *globals;      /* identity of the table jobs see as _G */
-    char chunk[64];           /* chunk name of the job file, no '@' */
-    char dir[256];            /* folder of the job file with '/', or "" */
+    _Atomic uintptr_t thread;     /* pthread_t of the running call */
+    int64_t load_began;           /* monotonic ns, 0 = no count hook */
+    bool load_over;            /* load_timeout has passed, or at the end ... */
+    bool closing;              /* ... call_timeout */
+    const void *globals;       /* identity of the table jobs see as _G */
+    char chunk[64];            /* chunk name of the job file, no '@' */
+    char dir[256];             /* folder of the job file with '/', or "" */
     char where[ERR_WHERE_MAX]; /* place of the error, by script_msgh() */
     char trace[ERR_TRACE_MAX]; /* its traceback, by script_msgh() */
     /* The running half may note the last field that read as nil in this
@@ -90,10 +91,10 @@ void calls_close(struct script *s);
 /* Who writes what: script_filter() to script_call_index(), script_agg*(),
  * script_test_laws(), script_watch(), script_held() and the connector
  * types are in the running half; script_interrupt(), script_set_step(),
- * script_memory(), script_call_timeout_ns() and all else in load.c and watch.c. A custom
- * aggregate's `samples` is OPT_FUNC: funcs_ref[n] holds the list of records.
- * The running half keeps a few slots at the bottom of L's stack from the
- * first call on: load.c leaves the stack as it found it. */
+ * script_memory(), script_call_timeout_ns() and all else in load.c and watch.c.
+ * A custom aggregate's `samples` is OPT_FUNC: funcs_ref[n] holds the list of
+ * records. The running half keeps a few slots at the bottom of L's stack from
+ * the first call on: load.c leaves the stack as it found it. */
 
 /* The script whose user code this thread runs or ran last. */
 extern _Thread_local struct script *script_current;
