@@ -134,8 +134,8 @@ struct rec_headers *rec_headers_new(struct arena *a, uint32_t count);
  * Register a topic (or path, or source name) and get its number.
  *
  * The same name gives the same number. At most 65,535 names a process.
- * Order: topic_order() compares by name, so that ties in (time, origin) do
- * not depend on registration order.
+ * Order: rec_origin_cmp() compares by name, so that ties in (time, origin)
+ * do not depend on registration order.
  * @thread any (locked; not on the record path).
  */
 uint16_t topic_register(const char *name);

@@ -1,10 +1,11 @@
 /*
- * The Kafka connector: source, sink, and what `check` asks of them.
+ * The Kafka connector: source, sink, and what the other verbs ask of them.
  *
- * run/ opens the two connector types; main's `check` calls kafka_check()
- * (no broker) and kafka_preflight() (asks the broker). All of it on the
- * coordinator thread, but for what core/connector.h gives to slots. Records
- * come and go as bytes: both types have raw_payload set.
+ * run/ opens the two connector types; main's `check` and `explain` call
+ * kafka_check() (no broker), `check --preflight` kafka_preflight() (asks the
+ * broker). All of it on the coordinator thread, but for what core/connector.h
+ * gives to slots. Records come and go as bytes: both types have raw_payload
+ * set.
  *
  * Limits: topics, partitions and positions as Kafka has them; librdkafka
  * 2.0.2 or later. One consumer a source, one producer a sink.

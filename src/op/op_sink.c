@@ -301,16 +301,16 @@ sink_ready(struct op *op)
     return s->type->ready == NULL || s->type->ready(s->task);
 }
 
-/* Out of input: hand on what was gathered, for latency. */
+/* Out of input: hand on what was gathered, for latency. A subtask with
+ * pending work gets no ticks. */
 static int
 sink_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
 {
     struct op_sink *s = (struct op_sink *)(void *)op;
     int r;
 
-    if (op->pending && *ret_wait > 20)
-        *ret_wait = 20;
-    if (!idle || op->pending)
+    (void)ret_wait;
+    if (!idle)
         return 0;
     r = s->type->batch_end(s->task, e);
     if (r == 0 && s->type->idle != NULL)

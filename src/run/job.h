@@ -6,9 +6,7 @@
  * show it. Only the coordinator changes it after the slots started, except
  * through job_failed(), job_wake() and the acknowledgements.
  *
- * Locks (rank order; nothing is called while one is held):
- * | 1 | job.failure_lock | the first failure           | any thread |
- * | 2 | rounds.lock      | positions and acks by task  | any thread |
+ * Locks: the table in README.md; nothing is called while one is held.
  */
 #ifndef RUN_JOB_H
 #define RUN_JOB_H
