@@ -15,9 +15,12 @@ The jars come by Maven once and are kept in
 ${XDG_CACHE_HOME:-~/.cache}/streamlua-kafka. Nothing else is touched, and
 only the process that was started is ended.
 """
+import base64
 import fcntl
+import hashlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -94,6 +97,62 @@ def cache_dir():
     return pathlib.Path(base).expanduser() / "streamlua-kafka" / VERSION
 
 
+# Where distributions keep the certificates that curl and git believe.
+BUNDLES = (os.environ.get("SSL_CERT_FILE", ""),
+           "/etc/ssl/certs/ca-certificates.crt",
+           "/etc/pki/tls/certs/ca-bundle.crt")
+STORE_PASSWORD = "changeit"
+
+
+def write_trust_store(path):
+    """Write the system's certificates as a Java trust store (JKS).
+
+    Java believes a store of its own, which lacks what an administrator (say
+    of a proxy that looks into TLS) added to the system's bundle. Returns
+    whether there was a bundle.
+    """
+    bundle = next((b for b in BUNDLES if b and os.path.exists(b)), None)
+    if bundle is None:
+        return False
+    text = pathlib.Path(bundle).read_text(errors="replace")
+    certs = [base64.b64decode("".join(body.split())) for body in re.findall(
+        "-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", text,
+        re.S)]
+    out = struct.pack(">III", 0xFEEDFEED, 2, len(certs))
+    for i, cert in enumerate(certs):
+        alias, kind = b"c%d" % i, b"X.509"
+        out += struct.pack(">IH", 2, len(alias)) + alias
+        out += struct.pack(">QH", 0, len(kind)) + kind
+        out += struct.pack(">I", len(cert)) + cert
+    seal = hashlib.sha1(STORE_PASSWORD.encode("utf-16-be") +
+                        b"Mighty Aphrodite" + out).digest()
+    pathlib.Path(path).write_bytes(out + seal)
+    return True
+
+
+class Unavailable(Exception):
+    """There can be no broker here: no Java, no Maven, or no jars."""
+
+
+def fetch(home, part):
+    """Have Maven copy the broker's jars into `part`."""
+    env = dict(os.environ)
+    store = home / "trust.jks"
+    if write_trust_store(store):
+        tls = "-Djavax.net.ssl.trustStore"
+        env["MAVEN_OPTS"] = " ".join((
+            env.get("MAVEN_OPTS", ""), f"{tls}={store}", f"{tls}Type=JKS",
+            f"{tls}Password={STORE_PASSWORD}"))
+    try:
+        subprocess.run(
+            ["mvn", "-q", "-B", "-f", str(home / "pom.xml"),
+             "dependency:copy-dependencies", "-DincludeScope=runtime",
+             f"-DoutputDirectory={part}"],
+            check=True, stdout=sys.stderr, env=env)
+    except (OSError, subprocess.CalledProcessError) as e:
+        raise Unavailable(f"Maven cannot fetch Apache Kafka: {e}") from e
+
+
 def jars():
     """The folder with the broker's jars; fetched when it is not there."""
     home = cache_dir()
@@ -110,11 +169,7 @@ def jars():
         (home / "pom.xml").write_text(POM)
         print("broker: fetching Apache Kafka", VERSION, "by Maven",
               file=sys.stderr)
-        subprocess.run(
-            ["mvn", "-q", "-B", "-f", str(home / "pom.xml"),
-             "dependency:copy-dependencies", "-DincludeScope=runtime",
-             f"-DoutputDirectory={part}"],
-            check=True, stdout=sys.stderr)
+        fetch(home, part)
         part.rename(libs)
     return libs
 

@@ -225,7 +225,10 @@ return job
 def the_progress_line_of_a_terminal_shows_the_lag():
     source = kit.topic("lag-in")
     kit.produce_values(source, ['{"i":%d}' % i for i in range(30000)])
-    master, slave = os.openpty()
+    try:
+        master, slave = os.openpty()
+    except OSError as e:  # a bare chroot has none
+        raise kit.Skipped(str(e)) from e
     os.set_blocking(master, False)
     text = bytearray()
 

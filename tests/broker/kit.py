@@ -333,6 +333,10 @@ class Done:
 
 # --- running them -----------------------------------------------------------------
 
+class Skipped(Exception):
+    """What the test needs is not to be had here."""
+
+
 _tests = []
 
 
@@ -350,7 +354,7 @@ def main(doc):
     if BROKER is None:
         print("STREAMLUA_TEST_BROKER is not set: skipped")
         return 77
-    failed = passed = 0
+    failed = passed = skipped = 0
     for f in _tests:
         name = f.__name__
         if args and not any(a in name for a in args):
@@ -360,6 +364,9 @@ def main(doc):
             f()
             passed += 1
             verdict = "ok"
+        except Skipped as e:
+            skipped += 1
+            verdict = "skipped (%s)" % e
         except Exception as e:  # whatever it is, the others go on
             failed += 1
             verdict = "not ok"
@@ -368,5 +375,5 @@ def main(doc):
             print("  " + str(e)[:6000].replace("\n", "\n  "))
         print("%s %s (%.1f s)" % (verdict, name.replace("_", " "),
                                   time.monotonic() - begun), flush=True)
-    print("%d passed, %d failed, 0 skipped" % (passed, failed))
+    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     return 1 if failed else 0
