@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <ck_pr.h>
+
 #include "base/mem.h"
 
 /*
@@ -155,10 +157,12 @@ lane_pop(struct lane *l)
     if (!ck_ring_dequeue_spsc(&l->ring, l->buffer, &m))
         return NULL;
     NOTE_RECEIVED(m);
-    if (atomic_load(&l->blocked) && ck_ring_size(&l->ring) < LANE_READY / 2) {
-        atomic_store(&l->blocked, false);
+    /* The sender set the flag and looked at the ring again; here the ring
+     * changed first and the flag is looked at: one of the two must see it. */
+    ck_pr_fence_store_load();
+    if (ck_ring_size(&l->ring) < LANE_READY / 2 &&
+        atomic_exchange(&l->blocked, false))
         l->wake_producer(l->producer);
-    }
     return m;
 }
 
