@@ -20,14 +20,25 @@ local function distance(a, b)
   return row[n]
 end
 
+-- What Flink, SQL and others call it.
+local elsewhere = {
+  tumble = "tumbling", hop = "hopping", slide = "hopping", sliding = "hopping",
+  mean = "avg", average = "avg", quantile = "percentile", stddev = "stddev_samp", variance = "var_samp",
+  approx_count_distinct = "distinct", first_value = "first", last_value = "last",
+  where = "filter", group_by = "key_by", groupby = "key_by", sink_to = "sink", sinkto = "sink",
+  watermark = "event_time", assign_timestamps = "event_time", assigntimestampsandwatermarks = "event_time",
+}
+
 -- The valid name nearest to `name`, or nil if none is near.
 function M.nearest(name, valid)
   local best, best_d
+  local known = elsewhere[name:lower()]
   for _, v in ipairs(valid) do
+    if v == known then return v end
     local d = distance(name:lower(), v:lower())
     if not best_d or d < best_d then best, best_d = v, d end
   end
-  if best and (best_d <= 2 or best_d <= #name // 3) and best_d < #name then return best end
+  if best and (best_d <= (#name < 5 and 1 or 2) or best_d <= #name // 3) and best_d < #name then return best end
 end
 
 -- `; did you mean "x"?`, or `otherwise` ("" if not given).

@@ -144,7 +144,7 @@ check_window(struct plan_build *b, const struct plan_node *n)
     explain_put_window(&text, win);
     r = plan_refuse(b, opt_str(win, "place", n->place), "window",
                     "%s needs event time; add :event_time { \xe2\x80\xa6 } "
-                    "after the source, or clock = \"processing\"",
+                    "after the source",
                     buf_cstr(&text));
     buf_fini(&text);
     return r;

@@ -29,9 +29,7 @@ seal_newindex_lj(lua_State *L)
 
     if (script_of(L)->loaded) {
         name = luaL_tolstring(L, 2, NULL);
-        return luaL_error(L,
-                          "assignment to global '%s'; declare it local, or "
-                          "keep it in state",
+        return luaL_error(L, "assignment to global '%s'; declare it local",
                           name);
     }
     (void)lua_rawgetp(L, LUA_REGISTRYINDEX, &globals_key);

@@ -96,6 +96,18 @@ def calls_of_later_stages_are_named():
     refused(LATER % r"streamlua\.test is", 'require "streamlua.test"')
 
 
+def names_of_flink_and_sql_lead_to_ours():
+    for theirs, ours in (("sliding", "hopping"), ("hop", "hopping"),
+                         ("tumble", "tumbling"), ("mean", "avg"),
+                         ("approx_count_distinct", "distinct")):
+        refused(r'has no function "%s"; did you mean "%s"\?' % (theirs, ours),
+                "local x = s.%s('1m', '5s')" % theirs)
+    refused(r'has no step "where"; did you mean "filter"\?',
+            TIMED + ":where(print)")
+    refused(r'has no step "groupBy"; did you mean "key_by"\?',
+            TIMED + ':groupBy "k"')
+
+
 def options_of_later_stages_are_named():
     window = KEYED + ':window(%s):aggregate { n = s.count() }'
     for what, spec in (
@@ -205,6 +217,7 @@ TESTS = [
     units,
     steps_of_later_stages_are_named_on_every_object,
     calls_of_later_stages_are_named,
+    names_of_flink_and_sql_lead_to_ours,
     options_of_later_stages_are_named,
     streams_that_lead_nowhere_name_their_line,
     a_module_that_does_not_parse_names_its_line,

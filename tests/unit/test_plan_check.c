@@ -86,7 +86,7 @@ a_window_needs_event_time(void **state)
                SINK("s", "6", "[{step:2}]"),
            "j.lua:9",
            "window: tumbling(1m) needs event time; add :event_time { … } "
-           "after the source, or clock = \"processing\"");
+           "after the source");
     accept(&t, NULL,
            IN STEP("aggregate", "a", "5",
                    "key:[], window:{kind:'global'}, inputs:[{step:1}],"

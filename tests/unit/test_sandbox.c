@@ -201,8 +201,7 @@ globals_are_sealed_after_load(void **state)
         s = load_filter(cases[i].body);
         assert_int_equal(call_filter(s, &e), ERR_RECORD);
         (void)snprintf(expected, sizeof expected,
-                       "assignment to global '%s'; declare it local, or keep "
-                       "it in state",
+                       "assignment to global '%s'; declare it local",
                        cases[i].name);
         assert_string_equal(e.msg, expected);
         assert_int_equal(e.cause, CAUSE_USER_ERROR);
