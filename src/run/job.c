@@ -431,7 +431,9 @@ set_lane_aggs(struct job *j, uint32_t subtask, const struct subtask *st)
     for (i = 0; i < st->ops.count; i++) {
         const struct op *op = st->ops.ops[i];
 
-        if (op->step->kind != STEP_LOCAL)
+        /* A route carries the step it leads to, which is another chain's. */
+        if (op->step->kind != STEP_LOCAL ||
+            &p->chains[op->step->chain] != st->chain)
             continue;
         for (k = 0; k < op->step->out_count; k++) {
             uint32_t edge = op->step->out[k];
