@@ -1,6 +1,5 @@
 local s = require "streamlua"
-local job = s.job("t", { agg_phase_strategy = s.param("strategy", "AUTO"),
-  mini_batch = { size = s.param("batch", 50000) } })
+local job = s.job "t"
 job:source("in", s.stdin()):event_time { field = "ts" }:rebalance()
    :key_by "k":window(s.tumbling "10s"):aggregate { n = s.count(), v = s.distinct "v" }
    :sink("out", s.stdout())
