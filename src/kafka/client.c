@@ -393,14 +393,30 @@ login_failed(struct client *c, struct err *e)
     return ERR_CONFIG;
 }
 
+/* A start that takes longer than people expect says what it waits for. */
+static void
+say_waiting(struct client *c, int64_t deadline_ms)
+{
+    int64_t left = deadline_ms - clock_mono_ms();
+
+    if (c->wait_told || c->connect_ms - left < CLIENT_WAIT_TOLD_MS)
+        return;
+    c->wait_told = true;
+    log_line(LOG_WARN,
+             "%s: waiting up to %" PRId64 " ms for a Kafka broker at %s: %s",
+             c->name, c->connect_ms, c->servers, client_reason(c));
+}
+
 int
 client_retry(struct client *c, int64_t deadline_ms, struct err *e)
 {
     client_poll(c);
     if (atomic_load(&c->auth_failed))
         return login_failed(c, e);
-    if (clock_mono_ms() < deadline_ms)
+    if (clock_mono_ms() < deadline_ms) {
+        say_waiting(c, deadline_ms);
         return 0;
+    }
     (void)err_set(e, ERR_UNAVAILABLE,
                   "%s: no Kafka broker answers at %s within %" PRId64 " ms: %s",
                   c->name, c->servers, c->connect_ms, client_reason(c));

@@ -24,9 +24,10 @@
 #include "core/connector.h"
 
 enum {
-    CLIENT_CONNECT_MS = 30000, /* default wait for a broker at start */
-    CLIENT_CLOSE_MS = 2000,    /* deadline of a close */
-    CLIENT_PROBE_MS = 1000     /* between looks for a broker that is away */
+    CLIENT_CONNECT_MS = 30000,  /* default wait for a broker at start */
+    CLIENT_WAIT_TOLD_MS = 2000, /* after which a start says that it waits */
+    CLIENT_CLOSE_MS = 2000,     /* deadline of a close */
+    CLIENT_PROBE_MS = 1000      /* between looks for a broker that is away */
 };
 
 enum client_kind { CLIENT_CONSUMER, CLIENT_PRODUCER };
@@ -46,6 +47,7 @@ struct client {
     int64_t connect_ms;      /* how long to wait for a broker at start */
     int64_t down_ms; /* since when it is said to be away; 0: it is not */
     bool down_told;
+    bool wait_told;   /* that the start waits for a broker */
     int64_t probe_ms; /* when to look again */
 };
 

@@ -12,6 +12,8 @@
 
 enum { NAME_MAX_LEN = 80, NAMES_MAX = 512 };
 
+#define NOTHING "nothing: "
+
 struct advice {
     const char *name;
     const char *use;
@@ -226,6 +228,21 @@ advice_find(const struct advice *list, size_t count, const char *name)
     return NULL;
 }
 
+/* An advice that begins with "nothing: " names no other property. */
+static const char *
+advice_text(const char *use)
+{
+    return strncmp(use, NOTHING, sizeof NOTHING - 1) == 0
+               ? use + sizeof NOTHING - 1
+               : use;
+}
+
+static const char *
+use_or_not(const char *use)
+{
+    return advice_text(use) == use ? "use " : "";
+}
+
 int
 props_check(const char *name, struct err *e)
 {
@@ -234,10 +251,9 @@ props_check(const char *name, struct err *e)
 
     use = advice_find(owned, sizeof owned / sizeof owned[0], name);
     if (use != NULL) {
-        (void)err_set(e, ERR_JOBFILE,
-                      "kafka: property \"%s\" is set by streamlua; use %s",
-                      name, use);
-        return ERR_JOBFILE;
+        return err_set(e, ERR_JOBFILE,
+                       "kafka: property \"%s\" is set by streamlua; %s%s", name,
+                       use_or_not(use), advice_text(use));
     }
     if ((len > 3 && strcmp(name + len - 3, "_cb") == 0) ||
         strcmp(name, "opaque") == 0 || strcmp(name, "interceptors") == 0)
@@ -251,8 +267,8 @@ props_check(const char *name, struct err *e)
     if (use != NULL)
         return err_set(e, ERR_JOBFILE,
                        "kafka: property \"%s\" is one of the Java client; "
-                       "properties are those of librdkafka: use %s",
-                       name, use);
+                       "properties are those of librdkafka: %s%s",
+                       name, use_or_not(use), advice_text(use));
     near = props_nearest(name);
     if (near != NULL)
         (void)err_set(e, ERR_JOBFILE,
