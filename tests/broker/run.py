@@ -68,13 +68,13 @@ def run(program, env):
 
 def main():
     build = pathlib.Path(os.environ.get("top_builddir", ".")).absolute()
-    todo = [pathlib.Path(p) for p in sys.argv[1:]] or programs(build)
+    wanted = [pathlib.Path(p) for p in sys.argv[1:]] or programs(build)
     total = [0, 0, 0]
     try:
         broker.jars()
     except broker.Unavailable as e:
         print("no broker can be had:", e)
-        print("0 passed, 0 failed, %d skipped" % len(todo))
+        print("0 passed, 0 failed, %d skipped" % len(wanted))
         return 77
     with tempfile.TemporaryDirectory(prefix="streamlua-broker-") as tmp:
         with broker.Broker(os.environ.get("STREAMLUA_KEEP", tmp + "/b")) as b:
@@ -87,7 +87,7 @@ def main():
                        top_builddir=str(build))
             env.setdefault("KTOOL", str(build / "tests/broker/ktool"))
             env.setdefault("STREAMLUA", str(build / "streamlua"))
-            for program in todo:
+            for program in wanted:
                 print(f"== {program.name}", flush=True)
                 total = [a + b for a, b in zip(total, run(program, env))]
                 sys.stdout.flush()
