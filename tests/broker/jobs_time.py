@@ -182,7 +182,7 @@ def properties_pass_through_and_wrong_ones_are_explained():
               done.err)
     for name, words in (
             ("fetch.min.byte", "did you mean \"fetch.min.bytes\""),
-            ("max.poll.records", "the engine sizes its batches"),
+            ("max.poll.records", "batches are sized by the engine"),
             ("sasl.jaas.config", 'use "sasl.username" and "sasl.password"'),
             ("auto.offset.reset", 'option "start"'),
             ("isolation.level", 'option "isolation"')):
