@@ -257,6 +257,7 @@ poll_task(struct source_task *t, struct batch *b, uint32_t max,
     }
     if (t->added < t->count) {
         ev->kind = SOURCE_ADDED;
+        ev->topic = t->parts[t->added].topic;
         ev->part = t->added++;
         return 0;
     }

@@ -267,6 +267,9 @@ poll_task(struct source_task *t, struct batch *b, uint32_t max,
     }
     if (t->added < t->count) {
         ev->kind = SOURCE_ADDED;
+        ev->topic = t->source->topic;
+        ev->partition =
+            (int32_t)(t->subtask + t->added * t->source->parallelism);
         ev->part = t->added++;
         return 0;
     }

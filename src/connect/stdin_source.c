@@ -243,6 +243,7 @@ poll_task(struct source_task *t, struct batch *b, uint32_t max,
     switch (t->state) {
     case STATE_NEW:
         ev->kind = SOURCE_ADDED;
+        ev->topic = t->topic;
         t->state = STATE_READING;
         return 0;
     case STATE_READING:

@@ -69,10 +69,12 @@ struct source_bad { /* a record of the batch that cannot be used */
 
 struct source_event {
     enum source_event_kind kind;
-    uint32_t part;   /* task-local number of a partition, from 0, dense */
-    int64_t wait_ms; /* SOURCE_NONE: ask again after this; -1 = only wake */
-    uint64_t bytes;  /* SOURCE_BATCH: payload and key bytes read */
-    bool discovered; /* SOURCE_ADDED: found while running, not at start */
+    uint32_t part;     /* task-local number of a partition, from 0, dense */
+    int64_t wait_ms;   /* SOURCE_NONE: ask again after this; -1 = only wake */
+    uint64_t bytes;    /* SOURCE_BATCH: payload and key bytes read */
+    bool discovered;   /* SOURCE_ADDED: found while running, not at start */
+    uint16_t topic;    /* SOURCE_ADDED: its origin, as in the records */
+    int32_t partition; /* SOURCE_ADDED: likewise */
     const struct source_bad *bad; /* of SOURCE_BATCH, ascending index */
     uint32_t bad_count;
 };

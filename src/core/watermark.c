@@ -16,6 +16,8 @@ struct wm_part {
     int64_t published;     /* under the lock: wm others may see */
     int64_t at_end_ms;     /* under the lock: -1 = not at the end */
     enum part_state state; /* under the lock */
+    uint16_t topic;        /* under the lock: where its records come from */
+    int32_t partition;
 };
 
 struct wm_source {
@@ -24,8 +26,10 @@ struct wm_source {
     struct wm_part *parts;
     int64_t combined;
     uint32_t missing; /* subtasks whose first partitions are not all here */
-    int64_t all_idle_since; /* monotonic ms, -1 = not all idle */
-    int64_t all_idle_base;  /* combined when they became so */
+    int64_t all_idle_since;       /* monotonic ms, -1 = not all idle */
+    int64_t all_idle_base;        /* combined when they became so */
+    const struct wm_part *holder; /* active one with the least watermark */
+    int64_t held_wm, held_since;  /* what it stands at, since when */
 };
 
 struct wm_source *
@@ -86,6 +90,16 @@ wm_part_add(struct wm_source *s, bool discovered)
     return p;
 }
 
+void
+wm_part_name(struct wm_source *s, struct wm_part *p, uint16_t topic,
+             int32_t partition)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    p->topic = topic;
+    p->partition = partition;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 int64_t
 wm_part_now(const struct wm_part *p)
 {
@@ -143,6 +157,7 @@ wm_part_finish(struct wm_source *s, struct wm_part *p)
 struct sums {
     int64_t active_min, idle_max;
     uint32_t active, idle, finished;
+    const struct wm_part *holder;
 };
 
 static void
@@ -157,8 +172,10 @@ sum_parts(struct wm_source *s, int64_t now_ms, struct sums *m)
             p->state = PART_IDLE;
         if (p->state == PART_ACTIVE) {
             m->active++;
-            if (p->published < m->active_min)
+            if (m->holder == NULL || p->published < m->active_min) {
                 m->active_min = p->published;
+                m->holder = p;
+            }
         } else if (p->state == PART_IDLE) {
             m->idle++;
             if (p->published > m->idle_max)
@@ -185,6 +202,34 @@ all_idle(struct wm_source *s, int64_t idle_max, int64_t now_ms)
     return past > 0 ? s->all_idle_base + past : s->all_idle_base;
 }
 
+/* Remember since when the same partition stands at the same watermark. */
+static void
+note_holder(struct wm_source *s, const struct sums *m, int64_t now_ms)
+{
+    if (m->holder == s->holder && m->active_min == s->held_wm)
+        return;
+    s->holder = m->holder;
+    s->held_wm = m->active_min;
+    s->held_since = now_ms;
+}
+
+bool
+wm_source_holder(struct wm_source *s, uint16_t *ret_topic,
+                 int32_t *ret_partition, int64_t *ret_since_ms)
+{
+    bool held;
+
+    (void)pthread_mutex_lock(&s->lock);
+    held = s->holder != NULL;
+    if (held) {
+        *ret_topic = s->holder->topic;
+        *ret_partition = s->holder->partition;
+        *ret_since_ms = s->held_since;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return held;
+}
+
 int64_t
 wm_source_now(struct wm_source *s, int64_t now_ms, bool *ret_idle)
 {
@@ -193,6 +238,7 @@ wm_source_now(struct wm_source *s, int64_t now_ms, bool *ret_idle)
 
     (void)pthread_mutex_lock(&s->lock);
     sum_parts(s, now_ms, &m);
+    note_holder(s, &m, now_ms);
     *ret_idle = false;
     if (s->missing != 0) {
         wm = WM_NONE;

@@ -53,6 +53,10 @@ void wm_source_ready(struct wm_source *s);
  */
 struct wm_part *wm_part_add(struct wm_source *s, bool discovered);
 
+/** Say where its records come from, for wm_source_holder(). @thread any. */
+void wm_part_name(struct wm_source *s, struct wm_part *p, uint16_t topic,
+                  int32_t partition);
+
 /** The partition's watermark, as records read next are judged by. */
 int64_t wm_part_now(const struct wm_part *p);
 /** Note a record's time; takes effect with wm_part_now at once. */
@@ -75,6 +79,13 @@ void wm_part_finish(struct wm_source *s, struct wm_part *p);
  *        idle (and the policy is to hold). @return WM_NONE before the first.
  */
 int64_t wm_source_now(struct wm_source *s, int64_t now_ms, bool *ret_idle);
+/**
+ * Which active partition holds the minimum, and since when (monotonic ms, of
+ * the first wm_source_now() that saw it there).
+ * @return false if none does: nothing active, or all finished. @thread any.
+ */
+bool wm_source_holder(struct wm_source *s, uint16_t *ret_topic,
+                      int32_t *ret_partition, int64_t *ret_since_ms);
 /** Ms until idleness may change something, -1 for never. */
 int64_t wm_source_wait(struct wm_source *s, int64_t now_ms);
 

@@ -431,6 +431,8 @@ source_task_poll(struct source_task *t, struct batch *batch, uint32_t max,
         ev->kind = SOURCE_ADDED;
         ev->part = p->number;
         ev->discovered = p->discovered;
+        ev->topic = p->topic_id;
+        ev->partition = p->partition;
         return 0;
     }
     for (;;) {

@@ -46,6 +46,8 @@ struct mark {
                                           partitions of the start are said */
     uint32_t part;
     bool discovered;
+    uint16_t topic; /* MARK_PART of SOURCE_ADDED: its origin */
+    int32_t partition;
 };
 
 struct op_out {

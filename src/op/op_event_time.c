@@ -246,16 +246,20 @@ event_time_batch(struct op *op, struct batch *b, struct err *e)
 }
 
 static void
-add_part(struct op_event_time *t, uint32_t part, bool discovered)
+add_part(struct op_event_time *t, const struct mark *m)
 {
+    uint32_t part = m->part;
+
     if (part >= t->part_count) {
         mem_grow(&t->parts, &t->part_cap, part + 1u, sizeof *t->parts);
         memset(t->parts + t->part_count, 0,
                (part + 1u - t->part_count) * sizeof(struct wm_part *));
         t->part_count = part + 1;
     }
-    if (t->parts[part] == NULL)
-        t->parts[part] = wm_part_add(t->clock, discovered);
+    if (t->parts[part] != NULL)
+        return;
+    t->parts[part] = wm_part_add(t->clock, m->discovered);
+    wm_part_name(t->clock, t->parts[part], m->topic, m->partition);
 }
 
 static int
@@ -273,7 +277,7 @@ event_time_mark(struct op *op, const struct mark *m, struct err *e)
     }
     switch (m->part_event) {
     case SOURCE_ADDED:
-        add_part(t, m->part, m->discovered);
+        add_part(t, m);
         break;
     case SOURCE_AT_END:
         wm_part_at_end(t->clock, t->parts[m->part], op->env->now_ms);

@@ -95,7 +95,9 @@ part_mark(struct op_source *s, const struct source_event *ev, struct err *e)
     struct mark m = {.kind = MARK_PART,
                      .part_event = ev->kind,
                      .part = ev->part,
-                     .discovered = ev->discovered};
+                     .discovered = ev->discovered,
+                     .topic = ev->topic,
+                     .partition = ev->partition};
 
     return op_forward(&s->op, &m, e);
 }

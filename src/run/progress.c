@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "run/job.h"
 
-enum { REDRAW_MS = 1000 };
+enum { REDRAW_MS = 1000, HELD_MS = 2000 };
 
 static struct {
     int64_t last_ms;
@@ -81,10 +81,35 @@ put_watermark(char *to, size_t size, int64_t wm)
                    (double)(wm - clock_wall_ms()) / 1000.0);
 }
 
+/* The partition that has held the watermark longest, if for long enough. */
+static void
+put_holder(char *to, size_t size, const struct job *j, int64_t now_ms)
+{
+    int64_t oldest = now_ms - HELD_MS;
+    uint32_t i;
+
+    to[0] = '\0';
+    for (i = 0; i < j->plan->step_count; i++) {
+        int64_t since;
+        int32_t partition;
+        uint16_t topic;
+
+        if (j->ops.clocks[i] == NULL ||
+            !wm_source_holder(j->ops.clocks[i], &topic, &partition, &since) ||
+            since > oldest)
+            continue;
+        oldest = since;
+        (void)snprintf(to, size, "; held by %.100s[%d] for %ds",
+                       topic_name(topic), (int)partition,
+                       (int)((now_ms - since) / 1000));
+    }
+}
+
 void
 progress_draw(struct job *j, int64_t now_ms)
 {
-    char in_s[16], out_s[16], lag_s[32] = "", wm_s[64], text[256];
+    char in_s[16], out_s[16], lag_s[32] = "", wm_s[64], text[400];
+    char held_s[160];
     int64_t wm, lag, up = (now_ms - j->started_mono_ms) / 1000;
     uint64_t in, out;
     double secs = (double)(now_ms - line.last_ms) / 1000.0;
@@ -102,12 +127,13 @@ progress_draw(struct job *j, int64_t now_ms)
         put_short(lag_s + 5, sizeof lag_s - 5, (double)lag);
     }
     put_watermark(wm_s, sizeof wm_s, wm);
+    put_holder(held_s, sizeof held_s, j, now_ms);
     n = snprintf(text, sizeof text,
                  "%.80s %s %02d:%02d:%02d in %s/s out %s/s%s%s "
-                 "reload 0",
+                 "reload 0%s",
                  j->plan->name, j->stopping ? "stopping" : "running",
                  (int)(up / 3600), (int)(up / 60 % 60), (int)(up % 60), in_s,
-                 out_s, lag_s, wm_s);
+                 out_s, lag_s, wm_s, held_s);
     line.last_ms = now_ms;
     line.in = in;
     line.out = out;

@@ -389,6 +389,8 @@ source_poll(struct source_task *t, struct batch *batch, uint32_t max,
     }
     if (t->added < t->count) {
         ev->kind = SOURCE_ADDED;
+        ev->topic = t->source->topic;
+        ev->partition = (int32_t)t->parts[t->added].partition;
         ev->part = t->added++;
         return 0;
     }

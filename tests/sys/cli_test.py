@@ -231,6 +231,26 @@ return job
         assert "reload 0" not in out and '"message":"chat"' in out, out
 
 
+def the_progress_line_names_the_partition_that_holds_the_watermark():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "job.lua")
+        with open(path, "w") as f:
+            f.write("""local s = require "streamlua"
+local job = s.job "held"
+local src = s.source { partitions = 2, read = function(at, max, p)
+  at = at or 0
+  if p == 1 then return {}, at end
+  return { { ts = at } }, at + 1
+end }
+job:source("in", src):event_time { field = "ts", idle = false }
+   :key_by {} :window(s.tumbling "1s"):aggregate { n = s.count() }
+   :sink("out", s.blackhole())
+return job
+""")
+        out = on_a_terminal("run", path, until=rb"held by in\[1\] for [2-9]s")
+        assert "held by in[0]" not in out, out
+
+
 def explain_has_three_forms():
     job = "jobs/tenant_metrics.lua"
     rc, out, err = call("explain", job, "--parallelism", "2")
@@ -312,6 +332,7 @@ TESTS = [
     a_closed_stdout_is_no_file_of_the_job,
     options_without_effect_are_named_at_the_start,
     a_terminal_gets_a_progress_line_in_place_of_info,
+    the_progress_line_names_the_partition_that_holds_the_watermark,
     explain_has_three_forms,
     tenant_metrics_runs_as_it_stands,
     wordcount_counts_words,

@@ -121,6 +121,40 @@ a_discovered_partition_starts_where_the_source_stands(void **state)
 }
 
 static void
+the_partition_that_holds_is_named_with_its_time(void **state)
+{
+    struct wm_source *s = wm_source_new(&hold);
+    struct wm_part *a = wm_part_add(s, false), *b = wm_part_add(s, false);
+    int32_t partition = -1;
+    uint16_t topic = 0;
+    int64_t since = -1;
+    bool idle;
+
+    (void)state;
+    assert_false(wm_source_holder(s, &topic, &partition, &since));
+    wm_part_name(s, a, 7, 0);
+    wm_part_name(s, b, 7, 1);
+    read_at(s, a, 1000);
+    (void)wm_source_now(s, 40, &idle);
+    read_at(s, a, 2000);
+    (void)wm_source_now(s, 90, &idle);
+    assert_true(wm_source_holder(s, &topic, &partition, &since));
+    assert_int_equal(topic, 7);
+    assert_int_equal(partition, 1);
+    assert_int_equal(since, 40);
+    read_at(s, b, 3000);
+    (void)wm_source_now(s, 95, &idle);
+    assert_true(wm_source_holder(s, &topic, &partition, &since));
+    assert_int_equal(partition, 0);
+    assert_int_equal(since, 95);
+    wm_part_finish(s, a);
+    wm_part_finish(s, b);
+    (void)wm_source_now(s, 96, &idle);
+    assert_false(wm_source_holder(s, &topic, &partition, &since));
+    wm_source_free(&s);
+}
+
+static void
 all_idle_takes_the_largest_and_holds(void **state)
 {
     struct wm_source *s = wm_source_new(&hold);
@@ -220,6 +254,7 @@ main(void)
         cmocka_unit_test(a_partition_at_its_end_stops_holding_after_idle_ms),
         cmocka_unit_test(one_that_wakes_starts_where_the_source_stands),
         cmocka_unit_test(a_discovered_partition_starts_where_the_source_stands),
+        cmocka_unit_test(the_partition_that_holds_is_named_with_its_time),
         cmocka_unit_test(all_idle_takes_the_largest_and_holds),
         cmocka_unit_test(all_idle_may_follow_the_wall_clock),
         cmocka_unit_test(idle_inputs_give_the_larger_in_both_orders),
