@@ -183,9 +183,9 @@ def properties_pass_through_and_wrong_ones_are_explained():
     for name, words in (
             ("fetch.min.byte", "did you mean \"fetch.min.bytes\""),
             ("max.poll.records", "batches are sized by the engine"),
-            ("sasl.jaas.config", 'use "sasl.username" and "sasl.password"'),
-            ("auto.offset.reset", 'option "start"'),
-            ("isolation.level", 'option "isolation"')):
+            ("sasl.jaas.config", "use sasl.username and sasl.password"),
+            ("auto.offset.reset", "option `start`"),
+            ("isolation.level", "option `isolation`")):
         done = kit.run(in_job % ('["%s"] = "1"' % name), "--bounded", code=65)
         check(words in done.err and "job.lua:3" in done.err, words, "not in",
               done.err)
