@@ -3,7 +3,8 @@
 the order of rows of a key, and the counters of every step.
 
 usage: random_test.py [--bin PATH] [--seed N] [--time S] [--only N] [--keep]
-The seed is printed; with it --only N makes job N again and shows it.
+The seed is printed; with it --only N makes job N again and shows it. Without
+one it is always the same; --seed 0 draws another.
 """
 import argparse
 import glob
@@ -99,6 +100,10 @@ def by_name(v):
 def field(path):
     return lambda r: model.get(r.fields, path)
 
+
+# The same jobs in every run of the tests, so that what fails there is the
+# change at hand; --seed 0 looks for more.
+SEED = 20261129
 
 class Input:
     """Random records: their fields, and the files they lie in."""
@@ -356,6 +361,10 @@ class Job:
                                 [field(x)], p)
         if kind == "sum":
             p["overflow"] = rng.choice(["error", "float", "string"])
+            if self.updating and p["overflow"] == "error":
+                # A row that is lost leaves an earlier one of its window, if
+                # there was one: that depends on timing.
+                p["overflow"] = "string"
             o = ', { overflow = "%s"' % p["overflow"]
             if rng.random() < 0.3:
                 p["as"], o = "float", o + ', as = "float"'
@@ -429,6 +438,7 @@ class Job:
         w_text, spec = self.window()
         lateness = rng.choice([0, 0, 0, 1, 500, self.input.span // 3])
         late_out = rng.random() < 0.5
+        self.updating = lateness > 0
         a_text, aggs = self.aggregates(rows_of is not None)
         n = self.number("aggregate")
         self.lua.append(
@@ -592,11 +602,13 @@ def hold(binary, seed, number, keep):
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("--bin", default=os.environ.get("STREAMLUA", "streamlua"))
-    ap.add_argument("--seed", type=int, default=int(time.time()))
+    ap.add_argument("--seed", type=int, default=SEED,
+                    help="0: another one each time")
     ap.add_argument("--time", type=float, default=40, help="seconds")
     ap.add_argument("--only", type=int, help="number of one job")
     ap.add_argument("--keep", action="store_true")
     args = ap.parse_args()
+    args.seed = args.seed or int(time.time())
     print("seed %d" % args.seed, flush=True)
     binary = os.path.abspath(args.bin)
     end = time.monotonic() + args.time
