@@ -35,7 +35,7 @@ struct op_route {
 };
 
 static int
-flush_target(struct op_route *t, struct target *to, struct err *e)
+flush_target(struct target *to, struct err *e)
 {
     int r = 0;
 
@@ -45,7 +45,6 @@ flush_target(struct op_route *t, struct target *to, struct err *e)
     }
     if (r == 0 && to->partials != NULL && to->partials->n != 0)
         r = to->lane->partials(to->lane, &to->partials, e);
-    (void)t;
     return r;
 }
 
@@ -57,7 +56,7 @@ flush_all(struct op_route *t, struct err *e)
 
     t->since_ms = -1;
     for (i = 0; i < t->count; i++) {
-        r = flush_target(t, &t->targets[i], e);
+        r = flush_target(&t->targets[i], e);
         if (r != 0)
             return r;
     }
@@ -79,7 +78,7 @@ put_record(struct op_route *t, struct target *to, const struct rec *r,
     note_time(t);
     if (to->batch.n >= ROUTE_RECORDS ||
         arena_size(&to->batch.arena) >= ROUTE_BYTES)
-        return flush_target(t, to, e);
+        return flush_target(to, e);
     return 0;
 }
 
@@ -92,10 +91,11 @@ whole_batch(struct op_route *t, const struct batch *b, struct err *e)
 
     /* A batch never mixes partitions: event_time may stand behind a lane. */
     if (to->batch.n != 0 && to->batch.part != b->part)
-        r = flush_target(t, to, e);
-    to->batch.part = b->part;
-    for (i = 0; i < b->n && r == 0; i++)
+        r = flush_target(to, e);
+    for (i = 0; i < b->n && r == 0; i++) {
+        to->batch.part = b->part; /* a flush gives the batch away whole */
         r = put_record(t, to, &b->recs[i], e);
+    }
     t->next = (t->next + 1) % t->count;
     return r;
 }
@@ -121,7 +121,7 @@ keyed_record(struct op_route *t, const struct rec *rec, struct err *e)
     note_time(t);
     if (to->batch.n >= ROUTE_RECORDS ||
         arena_size(&to->batch.arena) >= ROUTE_BYTES)
-        return flush_target(t, to, e);
+        return flush_target(to, e);
     return 0;
 }
 
@@ -163,7 +163,7 @@ op_route_partial(struct op *route, const struct aggset *set,
         return r;
     note_time(t);
     if (to->partials->n >= ROUTE_PARTIALS)
-        return flush_target(t, to, e);
+        return flush_target(to, e);
     return 0;
 }
 
