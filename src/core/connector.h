@@ -17,9 +17,28 @@
 #include "base/err.h"
 #include "base/opts.h"
 #include "core/rec.h"
+#include "core/snapshot.h"
 
 /* Called from any thread when the task may have something to do. */
 typedef void conn_wake_f(void *arg);
+
+/* How a committing sink's own marker is to be taken (API.md section 9.1). */
+enum conn_recover {
+    RECOVER_NOT,     /* by the equality rule, else refuse */
+    RECOVER_FRESH,   /* --fresh, --new-lineage: the marker is replaced */
+    RECOVER_REWIND,  /* go on from the own checkpoint, rows may be doubled */
+    RECOVER_DISCARD, /* start policies, new lineage */
+};
+
+enum { CONN_LINEAGE_SIZE = 16 };
+
+/* The job's checkpoints, as a connector sees them. */
+struct conn_ckpt {
+    const uint8_t *lineage; /* CONN_LINEAGE_SIZE bytes */
+    uint64_t round;         /* the complete one it begins from, 0 = fresh */
+    enum conn_recover recover;
+    void *txn; /* struct txn of kafka/: the job's transactions; NULL = none */
+};
 
 /* What run/ gives a connector when it opens it. */
 struct conn_env {
@@ -35,6 +54,10 @@ struct conn_env {
     uint16_t src;          /* number of the source step (rec.src) */
     void *script;          /* coordinator's struct script, for Lua connectors;
                               NULL where none is needed */
+    const struct conn_ckpt *ckpt; /* NULL: the job keeps no checkpoints */
+    /* What the step gave to the round it begins from: snapshots of all its
+     * tasks of then. NULL: it begins by its options. Until close(). */
+    const struct step_blobs *restored;
 };
 
 /* Calls function `func` of the task's Lua state with one integer. The hook
@@ -111,8 +134,10 @@ struct source_type {
     /** Stop reading: the next polls give SOURCE_END (drain). Any thread. */
     void (*stop)(struct source *s);
     /**
-     * Append the positions (of everything polled so far) as an opaque blob.
-     * @thread the slot of the subtask.
+     * Append the positions (of everything polled so far) as an opaque blob,
+     * by partition: after a restore another task may own it. A partition
+     * that a restored round does not name was discovered while the job was
+     * down. @thread the slot of the subtask.
      */
     int (*snapshot)(struct source_task *t, struct buf *out, struct err *e);
     /**
@@ -189,8 +214,26 @@ struct sink_type {
      * end). @return 0 when done, ERR_AGAIN while waiting (wake follows).
      */
     int (*flush)(struct sink_task *t, struct err *e);
-    /** The round that followed the last flush is complete (file: rename). */
-    int (*committed)(struct sink *s, bool final, struct err *e);
+    /**
+     * At the barrier of `round` (SNAPSHOT_END: at the end of input), after
+     * flush() said done: append what the round must remember. Everything
+     * accepted so far belongs to it, what follows to the next. May be NULL.
+     * @thread the slot of the subtask.
+     */
+    int (*snapshot)(struct sink_task *t, uint64_t round, struct buf *out,
+                    struct err *e);
+    /**
+     * Make durable what the tasks' snapshots of a round speak of (file:
+     * sync); the round's redo is written after it. May be NULL.
+     * @thread the checkpoint thread, while tasks go on writing.
+     */
+    int (*prepare)(struct sink *s, struct err *e);
+    /**
+     * Round `round` is complete (file: rename). `final`: the job ends with
+     * it. May be NULL. @thread coordinator.
+     */
+    int (*committed)(struct sink *s, uint64_t round, bool final,
+                     struct err *e);
     /** Housekeeping, coordinator thread, ~100 ms. May be NULL. */
     int (*tick)(struct sink *s, struct err *e);
     void (*task_free)(struct sink_task **t);

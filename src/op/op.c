@@ -137,6 +137,14 @@ op_forward(struct op *op, const struct mark *m, struct err *e)
     return r != 0 ? r : op_emit_mark(&op->side, m, e);
 }
 
+void
+op_give(struct op *op, struct snapshot **s)
+{
+    struct op_job *job = op->env->job;
+
+    job->give(job->arg, op->step, op->env->subtask, s);
+}
+
 bool
 op_outs_ready(const struct op_outs *outs)
 {

@@ -25,12 +25,14 @@
 #include "core/connector.h"
 #include "core/partial.h"
 #include "core/rec.h"
+#include "core/snapshot.h"
 #include "core/watermark.h"
 #include "format/json.h"
 #include "format/reader.h"
 #include "op/counters.h"
 #include "plan/plan.h"
 #include "script/script.h"
+#include "state/store.h"
 
 enum { OP_BATCH_MAX = 512, OP_ROWS_MAX = 1024 };
 
@@ -79,6 +81,17 @@ struct op_type {
      */
     int (*tick)(struct op *op, bool idle, int64_t *ret_wait, struct err *e);
     bool (*ready)(struct op *op);
+    /**
+     * Take back what `env->job->restored` and the store hold for it; before
+     * the first message, on the slot. NULL: it keeps nothing.
+     */
+    int (*restore)(struct op *op, struct err *e);
+    /**
+     * While `op->saving`: put a bounded piece of the state frozen at the
+     * last barrier into its snapshot; the last piece gives it away and
+     * clears `saving`. Called between messages. @return 0 or an error.
+     */
+    int (*save)(struct op *op, struct err *e);
     void (*free)(struct op *op);
 };
 
@@ -115,9 +128,20 @@ struct op_job {
     const struct sink_type **sink_types;
     struct sink **sinks;
     struct op_seen *seen;
-    /** A sink or source of a subtask is done with a round. Any thread. */
-    void (*ack)(void *arg, const struct plan_step *step, uint32_t subtask,
-                uint64_t round, const struct buf *positions);
+    /**
+     * Take what a step of a subtask gives to round (*s)->round; every one
+     * for which plan_step_in_rounds() is true gives one at each barrier and
+     * one (SNAPSHOT_END) at its end. Any thread.
+     */
+    void (*give)(void *arg, const struct plan_step *step, uint32_t subtask,
+                 struct snapshot **s);
+    /** Memory is short: a round soon lets entries leave it. Any thread. */
+    void (*want_round)(void *arg);
+    struct store *store; /* NULL: the job keeps no checkpoints */
+    const struct restored *restored; /* NULL: a fresh start */
+    size_t cache_bytes;       /* working state of one stateful subtask; 0:
+                                 all of it stays in memory */
+    _Atomic uint64_t durable; /* last round whose changes are on disk */
     /** The job fails with this record. Any thread; the first one counts. */
     void (*failed)(void *arg, const struct op_failure *f);
     void (*closed)(void *arg); /* nobody reads stdout: stop, as SIGTERM does */
@@ -134,6 +158,7 @@ struct op {
     struct op_outs out;    /* main output */
     struct op_outs side;   /* late output */
     bool pending;
+    bool saving; /* has frozen state that is not in its snapshot yet */
 };
 
 /** Fill the common part of an operator. @thread coordinator. */
@@ -152,6 +177,8 @@ MUST_USE int op_emit_mark(const struct op_outs *outs, const struct mark *m,
                           struct err *e);
 /** Forward a mark to main and side outputs. */
 MUST_USE int op_forward(struct op *op, const struct mark *m, struct err *e);
+/** Give what the operator puts into a round; *s is NULL afterwards. */
+void op_give(struct op *op, struct snapshot **s);
 /** Whether all consumers are ready. */
 bool op_outs_ready(const struct op_outs *outs);
 

@@ -262,11 +262,22 @@ add_part(struct op_event_time *t, const struct mark *m)
     wm_part_name(t->clock, t->parts[part], m->topic, m->partition);
 }
 
+static void
+give_time(struct op *op, const struct mark *m)
+{
+    struct snapshot *s = snapshot_new(
+        m->kind == MARK_BARRIER ? m->round : SNAPSHOT_END);
+
+    op_give(op, &s);
+}
+
 static int
 event_time_mark(struct op *op, const struct mark *m, struct err *e)
 {
     struct op_event_time *t = (struct op_event_time *)(void *)op;
 
+    if (m->kind == MARK_BARRIER || m->kind == MARK_END)
+        give_time(op, m);
     if (m->kind != MARK_PART) {
         if (m->kind != MARK_BARRIER)
             t->ended = true;

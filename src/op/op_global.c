@@ -76,6 +76,12 @@ global_resume(struct op *op, struct err *e)
     if (!g->has_held)
         return 0;
     g->has_held = false;
+    if (g->held.kind == MARK_BARRIER || g->held.kind == MARK_END) {
+        struct snapshot *s = snapshot_new(
+            g->held.kind == MARK_BARRIER ? g->held.round : SNAPSHOT_END);
+
+        op_give(op, &s);
+    }
     return op_forward(op, &g->held, e);
 }
 

@@ -261,6 +261,22 @@ sink_batch(struct op *op, struct batch *b, struct err *e)
 }
 
 static int
+give_flushed(struct op_sink *s, struct err *e)
+{
+    uint64_t round =
+        s->held.kind == MARK_BARRIER ? s->held.round : SNAPSHOT_END;
+    struct snapshot *snap = snapshot_new(round);
+    int r = 0;
+
+    if (s->type->snapshot != NULL)
+        r = s->type->snapshot(s->task, round, &snap->blob, e);
+    if (r == 0)
+        op_give(&s->op, &snap);
+    snapshot_free(&snap);
+    return r;
+}
+
+static int
 sink_resume(struct op *op, struct err *e)
 {
     struct op_sink *s = (struct op_sink *)(void *)op;
@@ -268,12 +284,11 @@ sink_resume(struct op *op, struct err *e)
 
     if (r == ERR_AGAIN)
         return 0; /* still pending; woken when there is news */
+    if (r == 0)
+        r = give_flushed(s, e);
     if (r != 0)
         return op_fail(op, NULL, e) != 0 ? e->code : 0;
     op->pending = false;
-    op->env->job->ack(op->env->job->arg, op->step, op->env->subtask,
-                      s->held.kind == MARK_BARRIER ? s->held.round : UINT64_MAX,
-                      NULL);
     return 0;
 }
 

@@ -102,19 +102,16 @@ part_mark(struct op_source *s, const struct source_event *ev, struct err *e)
     return op_forward(&s->op, &m, e);
 }
 
-/* Tell the coordinator the positions of everything read so far. */
+/* Give the round the positions of everything read so far. */
 static int
-ack_round(struct op_source *s, uint64_t round, struct err *e)
+give_positions(struct op_source *s, uint64_t round, struct err *e)
 {
-    struct op_job *job = s->op.env->job;
-    struct buf positions;
-    int r;
+    struct snapshot *snap = snapshot_new(round);
+    int r = s->type->snapshot(s->task, &snap->blob, e);
 
-    buf_init(&positions);
-    r = s->type->snapshot(s->task, &positions, e);
     if (r == 0)
-        job->ack(job->arg, s->op.step, s->op.env->subtask, round, &positions);
-    buf_fini(&positions);
+        op_give(&s->op, &snap);
+    snapshot_free(&snap);
     return r;
 }
 
@@ -124,7 +121,7 @@ source_end(struct op_source *s, struct err *e)
     struct mark wm = {.kind = MARK_WATERMARK, .wm = WM_MAX};
     struct mark end = {.kind = MARK_END, .final = true};
     uint32_t i;
-    int r = ack_round(s, UINT64_MAX, e);
+    int r = give_positions(s, SNAPSHOT_END, e);
 
     if (r != 0)
         return r;
@@ -219,7 +216,7 @@ op_source_barrier(struct op *op, uint64_t round, struct err *e)
 
     if (s->ended)
         return 0;
-    r = ack_round(s, round, e);
+    r = give_positions(s, round, e);
     return r != 0 ? r : op_forward(op, &m, e);
 }
 

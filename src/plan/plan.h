@@ -138,7 +138,14 @@ struct plan {
     uint32_t slots_needed, slots;
     bool checkpoint;            /* rounds with state are on */
     const char *checkpoint_off; /* why not: "source in is not replayable" */
-    int64_t checkpoint_interval_ms;
+    int64_t checkpoint_interval_ms, checkpoint_timeout_ms;
+    int64_t checkpoint_min_pause_ms, checkpoint_tolerable;
+    int64_t restart_initial_ms, restart_max_ms, restart_attempts; /* -1: ever */
+    bool state_lmdb;     /* keyed state may be larger than memory */
+    int64_t state_bytes; /* of working state in memory, all steps (lmdb) */
+    bool exactly_once;   /* has exactly_once Kafka sinks */
+    uint32_t txn_step;   /* the first of them */
+    const char *txn_prefix; /* their transactional_id_prefix */
     bool stateful;           /* has a step that keeps state */
     bool bounded;            /* all sources are, by their options */
     struct plan_step *steps; /* flow order: topological, ties file order */
@@ -174,6 +181,18 @@ void plan_free(struct plan **p);
 void plan_explain_text(const struct plan *p, struct buf *out);
 void plan_explain_json(const struct plan *p, struct buf *out);
 void plan_explain_dot(const struct plan *p, struct buf *out);
+
+/**
+ * Whether a step gives something to every round: positions, watermarks,
+ * keyed state, or that it has flushed. @thread any.
+ */
+static inline bool
+plan_step_in_rounds(const struct plan_step *s)
+{
+    return s->kind == STEP_SOURCE || s->kind == STEP_EVENT_TIME ||
+           s->kind == STEP_GLOBAL || s->kind == STEP_AGGREGATE ||
+           s->kind == STEP_SINK;
+}
 
 /** "source", "event_time", ..., "local_aggregate". */
 const char *plan_kind_name(enum step_kind kind);

@@ -1,0 +1,53 @@
+/*
+ * Whether a plan fits the state of a checkpoint.
+ *
+ * Every checkpoint keeps a description of the plan that wrote it (JSON, by
+ * plan_state_put()): max parallelism and, per step that keeps something, what
+ * its state depends on. At a restore (and, later, a reload) the new plan is
+ * compared with it by step name; the table of API.md section 12 decides.
+ * Pure functions; used by run/ and main's `state` verbs.
+ */
+#ifndef PLAN_FIT_H
+#define PLAN_FIT_H
+
+#include "plan/plan.h"
+
+/** Append the description of `p` as one JSON object. @thread any. */
+void plan_state_put(const struct plan *p, struct buf *out);
+
+enum fit_verdict {
+    FIT_KEPT,    /* has its state */
+    FIT_CHANGED, /* has its state; the code around it changed */
+    FIT_NEW,     /* starts empty */
+    FIT_LOST,    /* had state that the plan cannot take: --allow-state-loss */
+};
+
+struct fit_step {
+    const char *step;
+    enum fit_verdict verdict;
+    const char *why; /* "" or the reason, one line */
+    bool drop;       /* its keyed state must be dropped from the store */
+};
+
+struct plan_fit {
+    struct arena arena;
+    struct fit_step *steps; /* plan order, then what only the state has */
+    uint32_t count;
+};
+
+/**
+ * Compare `p` with the description `json` (`len` bytes).
+ *
+ * @param allow_loss --allow-state-loss: FIT_LOST is no refusal.
+ * @param ret filled also when it is refused; ended by plan_fit_fini().
+ * @return 0; ERR_JOBFILE with place: refused (state would be lost, auto-named
+ *         stateful steps were added, removed or moved, max_parallelism or the
+ *         job's name changed), the message says the way out; ERR_IO: the
+ *         description is damaged. @thread any. @source API.md section 12.
+ */
+MUST_USE int plan_fit_check(const struct plan *p, const char *json, size_t len,
+                            bool allow_loss, struct plan_fit *ret,
+                            struct err *e);
+void plan_fit_fini(struct plan_fit *f);
+
+#endif
