@@ -236,6 +236,7 @@ check_flags(const struct cli *c, struct err *e)
     } sets[] = {
         {FLAG_LOG_FORMAT, {"text", "json", NULL}},
         {FLAG_LOG_LEVEL, {"debug", "info", "warn", "error", NULL}},
+        {FLAG_RECOVER, {"rewind", "discard-state", NULL}},
         {FLAG_COLOR, {"auto", "always", "never", NULL}},
     };
     char name[ENV_NAME_MAX];

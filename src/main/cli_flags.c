@@ -27,6 +27,13 @@ const struct cli_flag cli_flags[] = {
     [FLAG_FRESH] = {"fresh", 0, ARG_NONE, FOR_RUN, NULL,
                     "start by the start policies, whatever an earlier run "
                     "left"},
+    [FLAG_FROM] = {"from", 0, ARG_VALUE, FOR_RUN, "DIR",
+                   "go on from the savepoint in DIR"},
+    [FLAG_NEW_LINEAGE] = {"new-lineage", 0, ARG_NONE, FOR_RUN, NULL,
+                          "with --from: this is a copy, under another job name "
+                          "or prefix"},
+    [FLAG_RECOVER] = {"recover", 0, ARG_VALUE, FOR_RUN, "rewind|discard-state",
+                      "go on where state and output disagree"},
     [FLAG_ALLOW_STATE_LOSS] = {"allow-state-loss", 0, ARG_NONE, FOR_RUN, NULL,
                                "start although steps lost their state"},
     [FLAG_SUMMARY] = {"summary", 0, ARG_VALUE, FOR_RUN, "FILE",
@@ -54,9 +61,6 @@ const struct cli_flag cli_flags[] = {
     [FLAG_HELP] = {"help", 'h', ARG_NONE, FOR_ALL, NULL,
                    "print the help of the verb"},
     /* Later versions. */
-    {"from", 0, ARG_VALUE, FOR_RUN, "DIR", NULL},
-    {"new-lineage", 0, ARG_NONE, FOR_RUN, NULL, NULL},
-    {"recover", 0, ARG_VALUE, FOR_RUN, "rewind|discard-state", NULL},
     {"accept-code", 0, ARG_NONE, FOR_RUN, NULL, NULL},
     {"watch", 0, ARG_NONE, FOR_RUN, NULL, NULL},
     {"no-watch", 0, ARG_NONE, FOR_RUN, NULL, NULL},

@@ -21,6 +21,44 @@ wants_progress(const struct cli *c)
            !log_is_json() && log_enabled(LOG_INFO);
 }
 
+/* Flags that say where the job begins; some contradict each other. */
+static int
+fill_start(const struct cli *c, struct run_conf *conf, struct err *e)
+{
+    const char *recover = cli_text(c, FLAG_RECOVER);
+
+    conf->from = cli_text(c, FLAG_FROM);
+    conf->new_lineage = cli_has(c, FLAG_NEW_LINEAGE);
+    conf->fresh = cli_has(c, FLAG_FRESH);
+    conf->allow_state_loss = cli_has(c, FLAG_ALLOW_STATE_LOSS);
+    if (recover != NULL)
+        conf->recover =
+            strcmp(recover, "rewind") == 0 ? RECOVER_REWIND : RECOVER_DISCARD;
+    if (conf->from != NULL && conf->from[0] == '\0')
+        return err_set(e, ERR_USAGE, "--from: expected a directory, got \"\"");
+    if (conf->fresh && conf->from != NULL)
+        return err_set(e, ERR_USAGE,
+                       "--fresh starts without state, --from brings the state "
+                       "of a savepoint: give one of them");
+    if (conf->fresh && recover != NULL)
+        return err_set(e, ERR_USAGE,
+                       "--fresh starts a new lineage, whatever was there; "
+                       "--recover goes on with the old one: give one of them");
+    if (conf->new_lineage && conf->from == NULL)
+        return err_set(e, ERR_USAGE,
+                       "--new-lineage makes a copy of a savepoint: name it "
+                       "with --from DIR");
+    if (conf->new_lineage && recover != NULL)
+        return err_set(e, ERR_USAGE,
+                       "--new-lineage starts a marker of its own, so there is "
+                       "nothing to recover: leave out --recover");
+    if (conf->from != NULL && conf->recover == RECOVER_DISCARD)
+        return err_set(e, ERR_USAGE,
+                       "--recover=discard-state starts without state, --from "
+                       "brings the state of a savepoint: give one of them");
+    return 0;
+}
+
 static int
 fill_conf(struct cli *c, struct run_conf *conf, struct err *e)
 {
@@ -39,6 +77,8 @@ fill_conf(struct cli *c, struct run_conf *conf, struct err *e)
     if (cli_has(c, FLAG_UNTIL_IDLE) &&
         cli_duration(c, FLAG_UNTIL_IDLE, UNTIL_IDLE_MS, &conf->until_idle_ms,
                      e) != 0)
+        return e->code;
+    if (fill_start(c, conf, e) != 0)
         return e->code;
     conf->file = c->operand;
     conf->params = params;

@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/opts.h"
+#include "core/connector.h"
 
 struct run_conf {
     const char *file; /* as given on the command line */
@@ -29,6 +30,11 @@ struct run_conf {
     int64_t stop_timeout_ms;
     const char *summary_path; /* NULL = none */
     const char *data_dir;
+    const char *from;          /* savepoint to go on from; NULL = none */
+    enum conn_recover recover; /* --recover; RECOVER_NOT = not given */
+    bool new_lineage;          /* only with `from` */
+    bool fresh;                /* never with `from` or `recover` */
+    bool allow_state_loss;
     bool unsafe;
     bool progress; /* draw the progress line */
 };

@@ -64,6 +64,20 @@ def wrong_calls_are_one_line_and_a_hint():
     refused(["tap", "-n", "5", "x"], "streamlua tap is not available in")
 
 
+def starts_that_contradict_each_other_are_refused():
+    for flags, why in (
+            ("--fresh --from sp", "--fresh starts without state, --from"),
+            ("--fresh --recover=rewind", "--fresh starts a new lineage"),
+            ("--new-lineage", "name it with --from DIR"),
+            ("--from sp --new-lineage --recover=rewind",
+             "leave out --recover"),
+            ("--from sp --recover discard-state",
+             "--recover=discard-state starts without state"),
+            ("--from=", "--from: expected a directory"),
+            ("--recover", "--recover: expected rewind|discard-state")):
+        refused(["run", *flags.split(), "x.lua"], why)
+
+
 def a_file_that_cannot_be_read_is_65():
     for verb in ("run", "check", "explain"):
         rc, out, err = call(verb, "no/such.lua")
@@ -322,6 +336,7 @@ def hotkey_combines_before_the_exchange():
 TESTS = [
     version_names_itself_first,
     wrong_calls_are_one_line_and_a_hint,
+    starts_that_contradict_each_other_are_refused,
     a_file_that_cannot_be_read_is_65,
     every_verb_and_flag_has_help,
     the_manual_page_names_every_flag,

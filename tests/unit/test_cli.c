@@ -85,8 +85,8 @@ names_of_later_versions_are_refused_by_name(void **state)
     refused("test --filter x",
             "streamlua test is not available in this version");
     refused("run --watch j.lua", "--watch is not available in this version");
-    refused("run --recover=rewind j.lua",
-            "--recover is not available in this version");
+    refused("run --accept-code j.lua",
+            "--accept-code is not available in this version");
     assert_int_equal(setenv("STREAMLUA_HTTP", "x:1", 1), 0);
     refused("run j.lua", "--http is not available in this version");
     assert_int_equal(unsetenv("STREAMLUA_HTTP"), 0);
@@ -112,6 +112,8 @@ missing_and_needless_values_are_refused(void **state)
                                "(arguments of the job stand behind --)");
     refused("run --color blue j.lua",
             "--color: expected auto|always|never, got \"blue\"");
+    refused("run --recover forward j.lua",
+            "--recover: expected rewind|discard-state, got \"forward\"");
 }
 
 static void
