@@ -79,19 +79,31 @@ end
 -- Options that were given and that this version does not act on yet.
 local function idle_options(o)
   local out = check.list()
-  if type(o.checkpoint) == "table" then
-    for _, name in ipairs { "timeout", "min_pause", "tolerable_failures", "retained" } do
-      if o.checkpoint[name] ~= nil then out[#out + 1] = "checkpoint." .. name end
+  if o.checkpoint and o.checkpoint.retained > 1 then out[#out + 1] = "checkpoint.retained" end
+  if o.memory.buffers then out[#out + 1] = "memory.buffers" end
+  if o.memory.lua then out[#out + 1] = "memory.lua" end
+  return out
+end
+
+-- The parts of memory are not more than the whole.
+local function memory_parts(place, m)
+  local sum, said = 0, {}
+  for _, name in ipairs { "state", "buffers", "lua" } do
+    local v = m[name]
+    if math.type(v) == "integer" then v = m.total and v / m.total or 0 end
+    if v and v > 0 then
+      sum = sum + v
+      said[#said + 1] = ("%s = %s"):format(name, m[name])
     end
   end
-  if o.state and o.state.backend == "lmdb" then out[#out + 1] = "state.backend" end
-  if o.restart then out[#out + 1] = "restart" end
-  return out
+  if sum > 1 + 1e-9 then
+    fail(place, "job", "memory: more than the total%s is given away: %s",
+      m.total and (" of %d bytes"):format(m.total) or "", table.concat(said, ", "))
+  end
 end
 
 local function job_options(place, t)
   local o = check.options(place, "job", t, "job")
-  local idle = idle_options(o)
   if type(o.checkpoint) ~= "boolean" or o.checkpoint then
     if o.checkpoint == true then o.checkpoint = nil end
     nested(place, o, "checkpoint", { interval_ms = 10000, timeout_ms = 600000, min_pause_ms = 0,
@@ -99,10 +111,16 @@ local function job_options(place, t)
   end
   nested(place, o, "mini_batch", { allow_latency_ms = 1000, size = 50000, bytes = 32 << 20 })
   nested(place, o, "state", { backend = "lmdb" })
+  nested(place, o, "memory", { state = 0.6 })
+  memory_parts(place, o.memory)
   nested(place, o, "restart", { initial_backoff_ms = 1000, max_backoff_ms = 60000, attempts = -1 })
+  if o.restart.initial_backoff_ms > o.restart.max_backoff_ms then
+    fail(place, "job", "restart: initial_backoff (%d ms) is above max_backoff (%d ms)",
+      o.restart.initial_backoff_ms, o.restart.max_backoff_ms)
+  end
   nested(place, o, "lua", { memory = 256 << 20, call_timeout_ms = 1000, load_timeout_ms = 5000 })
   if o.lua.memory < 1 << 20 then check.expected(place, "job: lua", 'option "memory"', 'at least "1MiB"', o.lua.memory) end
-  o.idle = idle
+  o.idle = idle_options(o)
   if o.properties then o.properties = check.properties(place, "job", o.properties) end
   return check.defaults(o, { agg_phase_strategy = "AUTO", buffer_timeout_ms = 100, on_error = "fail" })
 end

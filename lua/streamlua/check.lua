@@ -144,6 +144,16 @@ local types = {
     return type(v) == "number" and v == v and v >= (lo or -math.huge) and v <= (hi or math.huge), v
   end, "a number" },
   size = { function(v) v = M.size(v) return v ~= nil and v > 0, v end, 'a size such as "64MiB" or bytes' },
+  -- A share of another size, as a float, or a size of its own, as an integer.
+  part = { function(v)
+    if type(v) == "number" and v > 0 and v <= 1 then return true, v + 0.0 end
+    v = M.size(v)
+    return v ~= nil and v > 0, v
+  end, 'a fraction such as 0.6 or a size such as "2GiB"' },
+  -- <prefix>-marker is a topic.
+  prefix = { function(v)
+    return type(v) == "string" and v ~= "" and #v <= 242 and not v:find "[^%w._-]", v
+  end, "the begin of a topic name (letters, digits, . _ -, at most 242)" },
   delimiter = { function(v)
     return type(v) == "string" and #v == 1 and not v:find '["\r\n]', v
   end, "one character" },

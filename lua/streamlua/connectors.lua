@@ -153,6 +153,10 @@ local function kafka_sink(place, conn)
   end
   conn.headers = headers
   conn.delivery = conn.delivery or "at_least_once"
+  if conn.transactional_id_prefix and conn.delivery ~= "exactly_once" then
+    fail(place, "kafka", 'option "transactional_id_prefix" belongs to delivery = "exactly_once", here it is "%s"',
+      conn.delivery)
+  end
 end
 
 local function roll(place, conn)

@@ -9,13 +9,14 @@ local text = {
   -- the job
   job = [[parallelism:int(1,32768) max_parallelism:int(1,32768)
     slots:int(1,65536) checkpoint:any mini_batch:table
-    agg_phase_strategy:enum(AUTO,ONE_PHASE,TWO_PHASE) state:table memory@2
+    agg_phase_strategy:enum(AUTO,ONE_PHASE,TWO_PHASE) state:table memory:table
     buffer_timeout:duration on_error:enum(fail,skip;quarantine) quarantine@2
     restart:table bootstrap_servers:string properties:table lua:table]],
   checkpoint = [[interval:period timeout:period min_pause:duration
     tolerable_failures:int(0) retained:int(1)]],
   mini_batch = [[allow_latency:duration size:int(1) bytes:size]],
   state = [[backend:enum(lmdb,memory) ttl@2]],
+  memory = [[total:size state:part buffers:part lua:part]],
   restart = [[initial_backoff:period max_backoff:period attempts:int(-1)]],
   lua = [[memory:size call_timeout:period load_timeout:period]],
 
@@ -58,8 +59,8 @@ local text = {
     key_format:enum(text,json) tombstones:enum(pass,drop) discovery:period
     properties:table +source_format]],
   kafka_sink = [[topic:any! key:any partition:func headers:table
-    delivery:enum(none,at_least_once;exactly_once) transactional_id_prefix@2
-    create@2 bootstrap_servers:string properties:table +sink_format]],
+    delivery:enum(none,at_least_once,exactly_once)
+    transactional_id_prefix:prefix create@2 bootstrap_servers:string properties:table +sink_format]],
   file_source = [[path:string! compression@4 +source_format]],
   file_sink = [[path:string! roll:table key:any envelope:bool +sink_format]],
   roll = [[size:size interval:period]],

@@ -31,7 +31,7 @@
 ---@field mini_batch? streamlua.mini_batch # bounds of the local phase
 ---@field agg_phase_strategy? "AUTO"|"ONE_PHASE"|"TWO_PHASE" # local and global phase, or one; AUTO where all aggregates merge
 ---@field state? streamlua.state
----@field memory? any # [2] not in this version
+---@field memory? streamlua.memory # what the process may use; 70 % of the machine or its cgroup
 ---@field buffer_timeout? streamlua.duration # how long a record may wait in an exchange; "100ms"
 ---@field on_error? "fail"|"skip" # what a record costs that fails; fail
 ---@field quarantine? any # [2] not in this version
@@ -42,9 +42,9 @@
 
 ---@class streamlua.checkpoint
 ---@field interval? streamlua.duration # "10s"
----@field timeout? streamlua.duration # "10m"
----@field min_pause? streamlua.duration # 0
----@field tolerable_failures? integer # 0
+---@field timeout? streamlua.duration # a round that takes longer has failed; "10m"
+---@field min_pause? streamlua.duration # between the end of a round and the next; 0
+---@field tolerable_failures? integer # failed rounds in a row before the job fails; 0
 ---@field retained? integer # 1
 
 ---@class streamlua.mini_batch
@@ -53,8 +53,15 @@
 ---@field bytes? streamlua.size # "32MiB"
 
 ---@class streamlua.state
----@field backend? "lmdb"|"memory" # lmdb
+---@field backend? "lmdb"|"memory" # lmdb: may be larger than memory; both are in checkpoints
 ---@field ttl? any # [2] not in this version
+
+---A part is a fraction of total, or a size.
+---@class streamlua.memory
+---@field total? streamlua.size # 70 % of the machine or its cgroup
+---@field state? number|string # of keyed state in memory (lmdb); 0.6
+---@field buffers? number|string # without effect in this version
+---@field lua? number|string # without effect in this version
 
 ---@class streamlua.restart
 ---@field initial_backoff? streamlua.duration # "1s"
@@ -158,8 +165,8 @@
 ---@field key? streamlua.key # the record's message key, if not given
 ---@field partition? fun(e: streamlua.Record, n: integer): integer # 0 to n-1; murmur2 of the key as in Java, if not given
 ---@field headers? table<string, string|fun(e: streamlua.Record): string?> # added to the record's
----@field delivery? "none"|"at_least_once" # at_least_once
----@field transactional_id_prefix? any # [2] not in this version
+---@field delivery? "none"|"at_least_once"|"exactly_once" # at_least_once
+---@field transactional_id_prefix? string # of exactly_once: the ids are `<prefix>-0` and `<prefix>-1`, the marker topic `<prefix>-marker`; "streamlua-" and the job's name
 ---@field create? any # [2] not in this version
 ---@field bootstrap_servers? string
 ---@field properties? table<string, string|number|boolean> # names of librdkafka

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "core/key.h"
 
 static char *vtext(struct plan *p, const char *fmt, va_list ap)
     PRINTF_LIKE(2, 0);
@@ -191,74 +190,6 @@ read_nodes(struct plan_build *b)
     return 0;
 }
 
-/* --parallelism > the job's option > --slots or slots > cores, the latter cut
- * to max_parallelism: nobody asked for more. */
-static int
-read_parallelism(struct plan_build *b)
-{
-    struct plan *p = b->p;
-    const struct plan_conf *conf = b->conf;
-    int64_t slots = conf->slots > 0 ? (int64_t)conf->slots
-                                    : opt_int(b->options, "slots", 0);
-    int64_t par = opt_int(b->options, "parallelism", 0);
-    int64_t most, given;
-    uint32_t i;
-
-    if (conf->parallelism > 0)
-        par = conf->parallelism;
-    if (par <= 0) {
-        par = slots > 0 ? slots : conf->cores > 0 ? conf->cores : 1;
-        if (par > opt_int(b->options, "max_parallelism", par))
-            par = opt_int(b->options, "max_parallelism", par);
-    }
-    if (par > KEY_GROUPS_MAX)
-        return err_set(b->e, ERR_CONFIG,
-                       "parallelism %lld is above the most possible, %d",
-                       (long long)par, KEY_GROUPS_MAX);
-    p->parallelism = (uint32_t)par;
-
-    most = par;
-    for (i = 0; i < b->count; i++) {
-        given = opt_int(b->nodes[i].opts, "parallelism", 0);
-        if (given > KEY_GROUPS_MAX)
-            return plan_refuse(b, b->nodes[i].place, b->nodes[i].kind_name,
-                               "parallelism %lld is above the most possible, "
-                               "%d",
-                               (long long)given, KEY_GROUPS_MAX);
-        if (plan_node_is_keyed(&b->nodes[i]) && given > most)
-            most = given;
-    }
-    p->max_parallelism = (uint32_t)opt_int(b->options, "max_parallelism",
-                                           key_groups_default((int)most));
-    return 0;
-}
-
-/* Checkpoints are off by option, or because a source cannot be replayed. */
-static void
-read_checkpoint(struct plan_build *b)
-{
-    struct plan *p = b->p;
-    const struct opt *c = opt_get(b->options, "checkpoint");
-    uint32_t i;
-
-    p->checkpoint = true;
-    p->checkpoint_interval_ms = opt_int(c, "interval_ms", 10000);
-    if (c != NULL && c->type == OPT_BOOL && c->i == 0) {
-        p->checkpoint = false;
-        p->checkpoint_off = "by option";
-        return;
-    }
-    for (i = 0; i < b->count; i++) {
-        if (b->nodes[i].kind == STEP_SOURCE &&
-            opt_is(b->nodes[i].opts, "connector", "stdin")) {
-            p->checkpoint = false;
-            p->checkpoint_off =
-                plan_text(p, "source %s is not replayable", b->nodes[i].name);
-            return;
-        }
-    }
-}
-
 static int
 read_bounded(struct plan_build *b)
 {
@@ -305,15 +236,16 @@ run_passes(struct plan_build *b)
 
     if ((r = read_nodes(b)) != 0)
         return r;
-    read_checkpoint(b);
+    plan_read_settings(b);
     if ((r = plan_check_graph(b)) != 0)
         return r;
-    if ((r = read_parallelism(b)) != 0)
+    if ((r = plan_read_parallelism(b)) != 0)
         return r;
     if ((r = read_bounded(b)) != 0)
         return r;
     if ((r = plan_rewrite(b)) != 0)
         return r;
+    plan_place_delivery(b);
     if ((r = plan_check_placed(b)) != 0)
         return r;
     if ((r = plan_chain(b)) != 0)

@@ -182,7 +182,7 @@ check_updating(struct plan_build *b, const struct plan_node *n)
     return 0;
 }
 
-/* --- aggregates, sinks -------------------------------------------------- */
+/* --- aggregates --------------------------------------------------------- */
 
 static bool
 is_window_field(const char *name)
@@ -219,22 +219,6 @@ check_columns(struct plan_build *b, const struct plan_node *n)
                                "key_by", "the name \"%s\" is reserved",
                                opt_str(k, "name", ""));
     return 0;
-}
-
-static int
-check_delivery(struct plan_build *b, const struct plan_node *n)
-{
-    const struct opt *conn = opt_get(n->opts, "conn");
-
-    if (!opt_is(conn, "delivery", "exactly_once") || b->p->checkpoint)
-        return 0;
-    if (strcmp(b->p->checkpoint_off, "by option") == 0)
-        return plan_refuse(b, n->place, "sink",
-                           "delivery = \"exactly_once\" needs checkpoints, but "
-                           "the job says checkpoint = false");
-    return plan_refuse(b, n->place, "sink",
-                       "delivery = \"exactly_once\" needs checkpoints, but %s",
-                       b->p->checkpoint_off);
 }
 
 /* --- the passes --------------------------------------------------------- */
@@ -285,11 +269,9 @@ plan_check_graph(struct plan_build *b)
         if (n->kind == STEP_AGGREGATE &&
             ((r = check_window(b, n)) != 0 || (r = check_columns(b, n)) != 0))
             return r;
-        if (n->kind == STEP_SINK && (r = check_delivery(b, n)) != 0)
-            return r;
         derive(b, n);
     }
-    return 0;
+    return plan_check_delivery(b);
 }
 
 /* Whether the step's only way to its source is free of exchanges. */

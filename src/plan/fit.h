@@ -15,6 +15,25 @@
 /** Append the description of `p` as one JSON object. @thread any. */
 void plan_state_put(const struct plan *p, struct buf *out);
 
+/**
+ * Read a description back.
+ *
+ * The tree is as plan_state_put() wrote it: { version, job, max_parallelism,
+ * steps = [{ name, kind (as plan_kind_logical()), auto, place, parallelism,
+ * and by kind: aggregates key = [{ name, field | func }], window, lateness_ms,
+ * aggs (for aggset_new(); functions are OPT_FUNC without a Lua state behind
+ * them, so a custom aggregator can be named, not called); sources connector
+ * and topic, path or partitions; sinks connector and path (of files) }] }.
+ *
+ * @param a owns the tree. @param ret untouched on failure.
+ * @return 0; ERR_IO: damaged, or of a later version. @thread any.
+ */
+MUST_USE int plan_state_read(const char *json, size_t len, struct arena *a,
+                             const struct opt **ret, struct err *e);
+
+/** max_parallelism of a description, for plan_conf; 0: damaged. @thread any. */
+uint32_t plan_state_max_parallelism(const char *json, size_t len);
+
 enum fit_verdict {
     FIT_KEPT,    /* has its state */
     FIT_CHANGED, /* has its state; the code around it changed */

@@ -13,7 +13,8 @@
  *   checkpoint = { interval_ms, timeout_ms, min_pause_ms,
  *   tolerable_failures, retained } or false,
  *   mini_batch = { allow_latency_ms, size, bytes },
- *   agg_phase_strategy, state = { backend }, buffer_timeout_ms, on_error,
+ *   agg_phase_strategy, state = { backend }, memory = { total, state, buffers,
+ *   lua } (int: bytes; float: a share of total), buffer_timeout_ms, on_error,
  *   restart = { initial_backoff_ms, max_backoff_ms, attempts },
  *   bootstrap_servers, properties, lua = { memory, call_timeout_ms,
  *   load_timeout_ms }, idle = [names of given options without effect yet].
@@ -48,7 +49,8 @@
  *   { offsets = { ["0"] = 42 | "earliest" | "latest" } }), stop (absent, or
  *   "latest" or a map as start), isolation, key_format, tombstones,
  *   discovery_ms, properties = {} (all strings), bootstrap_servers, group.
- * kafka sink: topic, delivery, properties, headers = { name = string | func },
+ * kafka sink: topic, delivery, transactional_id_prefix (absent: "streamlua-"
+ *   and the job's name), properties, headers = { name = string | func },
  *   partition (func), bootstrap_servers.
  * file source: path. file sink: path, roll = { size, interval_ms }.
  * generator: count (absent = unbounded), rate, partitions, seed,
@@ -141,11 +143,11 @@ struct plan {
     int64_t checkpoint_interval_ms, checkpoint_timeout_ms;
     int64_t checkpoint_min_pause_ms, checkpoint_tolerable;
     int64_t restart_initial_ms, restart_max_ms, restart_attempts; /* -1: ever */
-    bool state_lmdb;     /* keyed state may be larger than memory */
-    int64_t state_bytes; /* of working state in memory, all steps (lmdb) */
-    bool exactly_once;   /* has exactly_once Kafka sinks */
-    uint32_t txn_step;   /* the first of them */
-    const char *txn_prefix; /* their transactional_id_prefix */
+    bool state_lmdb;         /* keyed state may be larger than memory */
+    int64_t state_bytes;     /* of working state in memory, all steps (lmdb) */
+    bool exactly_once;       /* has exactly_once Kafka sinks */
+    uint32_t txn_step;       /* the first of them */
+    const char *txn_prefix;  /* their transactional_id_prefix */
     bool stateful;           /* has a step that keeps state */
     bool bounded;            /* all sources are, by their options */
     struct plan_step *steps; /* flow order: topological, ties file order */
@@ -162,7 +164,9 @@ struct plan {
 struct plan_conf { /* from the command line; 0 = not given */
     uint32_t parallelism, slots;
     uint32_t cores;
-    bool bounded; /* --bounded: Kafka sources end */
+    uint32_t max_parallelism; /* of the state the job goes on from: used where
+                                 the job file does not say */
+    bool bounded;             /* --bounded: Kafka sources end */
 };
 
 /**

@@ -1,12 +1,13 @@
 /*
  * Plan, private: the state of one plan_build() and the passes over it.
  *
- * build.c reads the normalised tree into logical nodes, check.c refuses what
- * cannot run, rewrite.c turns nodes into steps and edges (two-phase split,
- * parallelism), chain.c chains steps and places them in slots. The passes
- * run in this order, each once, in the thread that called plan_build(); the
- * build ends with it, only the plan stays. Everything lies in the plan's
- * arena. Included by the files of this folder and by nobody else.
+ * build.c reads the normalised tree into logical nodes and settings.c what is
+ * job-wide, check.c and delivery.c refuse what cannot run, rewrite.c turns
+ * nodes into steps and edges (two-phase split, parallelism), chain.c chains
+ * steps and places them in slots. The passes run in this order, each once, in
+ * the thread that called plan_build(); the build ends with it, only the plan
+ * stays. Everything lies in the plan's arena. Included by the files of this
+ * folder and by nobody else.
  */
 #ifndef PLAN_PLAN_IMPL_H
 #define PLAN_PLAN_IMPL_H
@@ -81,6 +82,30 @@ bool plan_source_is_bounded(const struct opt *step, bool bounded_flag);
 /** First unmergeable aggregate, or NULL; ret_why gets the reason. */
 const struct opt *plan_unmergeable(struct plan *p, const struct opt *step,
                                    const char **ret_why);
+
+/** Checkpoints, restart, state: what the options and defaults say. */
+void plan_read_settings(struct plan_build *b);
+/** @return 0, ERR_JOBFILE or ERR_CONFIG: above the most possible. */
+MUST_USE int plan_read_parallelism(struct plan_build *b);
+
+/** Bytes of memory the machine has; 0 = unknown. @thread any. */
+uint64_t plan_memory_machine(void);
+/**
+ * The least of `machine` and the limits of the own cgroup and all above it.
+ *
+ * @param root put before "/proc" and "/sys"; "" but in tests.
+ * @return bytes. @thread any. @source man 7 cgroups; kernel documentation
+ *         of memory.max and memory.limit_in_bytes.
+ */
+uint64_t plan_memory_limit(const char *root, uint64_t machine);
+
+/** Whether the step is an exactly_once Kafka sink. @thread any. */
+bool plan_sink_is_transactional(const struct opt *step);
+/** What exactly_once sinks need, and that they share one transaction; fills
+ * p->exactly_once and p->txn_prefix. @return 0 or ERR_JOBFILE. */
+MUST_USE int plan_check_delivery(struct plan_build *b);
+/** Reasons of the sinks; p->txn_step. */
+void plan_place_delivery(struct plan_build *b);
 
 /** Graph checks on the nodes; fills event_time, updating, windowed. */
 MUST_USE int plan_check_graph(struct plan_build *b);

@@ -227,40 +227,6 @@ place_source(struct plan_build *b, struct plan_node *n)
     n->first = n->last = s->index;
 }
 
-/* Whether the sink's output is final with a checkpoint (API.md 9.1). */
-static bool
-sink_commits(const struct opt *step)
-{
-    return opt_is(step, "connector", "file") ||
-           opt_is(opt_get(step, "conn"), "delivery", "exactly_once");
-}
-
-static void
-explain_sink(struct plan_build *b, const struct plan_node *n,
-             struct plan_step *s)
-{
-    const struct opt *conn = opt_get(n->opts, "conn");
-    struct buf every;
-
-    if (!b->p->checkpoint)
-        return;
-    if (opt_is(conn, "delivery", "exactly_once")) {
-        buf_init(&every);
-        plan_put_duration(&every, b->p->checkpoint_interval_ms);
-        plan_add_why(b->p, s,
-                     "exactly_once: rows become visible with their "
-                     "checkpoint, up to %s after %s",
-                     buf_cstr(&every),
-                     n->windowed ? "the window fires" : "they are written");
-        buf_fini(&every);
-    } else if (opt_is(conn, "delivery", "none")) {
-        plan_add_why(b->p, s,
-                     "none: rows may be lost, and may repeat after a restart");
-    } else if (!sink_commits(n->opts)) {
-        plan_add_why(b->p, s, "at_least_once: rows may repeat after a restart");
-    }
-}
-
 static void
 place_stateless(struct plan_build *b, struct plan_node *n)
 {
@@ -272,8 +238,6 @@ place_stateless(struct plan_build *b, struct plan_node *n)
         plan_add_why(b->p, s,
                      "each row of an updating stream is judged alone: a row "
                      "passed earlier is not taken back");
-    if (n->kind == STEP_SINK)
-        explain_sink(b, n, s);
     n->first = n->last = s->index;
 }
 
