@@ -71,15 +71,6 @@ do_nothing(struct sink_task *t, struct err *e)
     return 0;
 }
 
-static int
-committed(struct sink *s, bool final, struct err *e)
-{
-    (void)s;
-    (void) final;
-    (void)e;
-    return 0;
-}
-
 static void
 free_task(struct sink_task **t)
 {
@@ -106,7 +97,6 @@ const struct sink_type blackhole_sink_type = {
     .write = write_record,
     .batch_end = do_nothing,
     .flush = do_nothing,
-    .committed = committed,
     .task_free = free_task,
     .close = close_sink,
 };

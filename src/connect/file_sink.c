@@ -431,12 +431,13 @@ tick(struct sink *s, struct err *e)
 }
 
 static int
-committed(struct sink *s, bool final, struct err *e)
+committed(struct sink *s, uint64_t round, bool final, struct err *e)
 {
     struct part *left;
     uint32_t i;
     int r = 0;
 
+    (void)round;
     if (!final)
         return publish_closed(s, e);
     for (i = 0; i < s->parallelism && r == 0; i++)

@@ -3,7 +3,8 @@
  * partition p to subtask p mod parallelism. With a rate, record i is due at
  * i / rate seconds after the first poll of any task; so the tasks keep one
  * rate together without sharing more than that start. What is due is looked
- * at in whole milliseconds, so that fast rates come in batches.
+ * at in whole milliseconds, so that fast rates come in batches. After a
+ * restore the rate counts from the smallest index that is still to be given.
  *
  *   state of a partition   event given        next
  *   new                    SOURCE_ADDED       giving
@@ -20,8 +21,9 @@
 #include "base/mem.h"
 #include "connect/connect.h"
 #include "connect/gen.h"
+#include "core/blob.h"
 
-enum { BATCH_BYTES = 256 << 10 };
+enum { BATCH_BYTES = 256 << 10, SNAPSHOT_VERSION = 1 };
 
 struct source_wake {
     conn_wake_f *wake;
@@ -39,6 +41,8 @@ struct source {
      * whoever loses the exchange reads the winner's value from it. */
     atomic_int_fast64_t started_ms;
     struct source_wake *wakes; /* one a subtask, set before slots start */
+    uint64_t *next;            /* by partition: the index to begin with */
+    uint64_t base;             /* the smallest of them */
 };
 
 struct source_part {
@@ -56,6 +60,70 @@ struct source_task {
     size_t bad_cap;
     struct gen_call call;
 };
+
+static void
+close_source(struct source **s)
+{
+    if (*s == NULL)
+        return;
+    gen_free(&(*s)->gen);
+    free((*s)->wakes);
+    free((*s)->next);
+    free(*s);
+    *s = NULL;
+}
+
+/* One blob: version, partitions of all, count, partition and next index of
+ * each of the task. */
+static int
+read_blob(struct source *s, const struct buf *blob, struct err *e)
+{
+    struct blob_reader r = blob_read(blob);
+    uint64_t version = blob_get(&r, 1);
+    uint64_t partitions = blob_get(&r, 4), n = blob_get(&r, 4);
+
+    if (version == SNAPSHOT_VERSION && !r.bad && partitions != s->partitions) {
+        int rc = err_set(e, ERR_JOBFILE,
+                         "the checkpoint has %u partitions, the generator "
+                         "has %u: its records would be dealt out anew",
+                         (unsigned)partitions, (unsigned)s->partitions);
+
+        err_hint(e, "set partitions=%u, or start anew with --fresh",
+                 (unsigned)partitions);
+        return rc;
+    }
+    for (; n > 0 && !r.bad; n--) {
+        uint64_t p = blob_get(&r, 4), next = blob_get(&r, 8);
+
+        if (p < s->partitions && next % s->partitions == p)
+            s->next[p] = next;
+        else
+            r.bad = true;
+    }
+    if (version != SNAPSHOT_VERSION || !blob_done(&r))
+        return err_set(e, ERR_IO,
+                       "the positions of the generator in the checkpoint are "
+                       "damaged, or of another version of streamlua");
+    return 0;
+}
+
+static int
+set_start(struct source *s, const struct step_blobs *restored, struct err *e)
+{
+    uint32_t i;
+    int r = 0;
+
+    s->next = mem_zalloc((s->partitions + 1u) * sizeof *s->next);
+    for (i = 0; i < s->partitions; i++)
+        s->next[i] = i;
+    for (i = 0; restored != NULL && i < restored->count && r == 0; i++)
+        r = read_blob(s, &restored->blobs[i], e);
+    s->base = UINT64_MAX;
+    for (i = 0; i < s->partitions; i++)
+        if (s->next[i] < s->base)
+            s->base = s->next[i];
+    return r;
+}
 
 static int
 open_source(const struct conn_env *env, struct source **ret, struct err *e)
@@ -90,6 +158,13 @@ open_source(const struct conn_env *env, struct source **ret, struct err *e)
     s->topic = topic_register(env->step);
     s->src = env->src;
     s->wakes = mem_zalloc(env->parallelism * sizeof *s->wakes);
+    r = set_start(s, env->restored, e);
+    if (r < 0) {
+        (void)err_context(e, "source %s", env->step);
+        err_where(e, "%s", env->place != NULL ? env->place : "");
+        close_source(&s);
+        return r;
+    }
     *ret = s;
     return 0;
 }
@@ -109,7 +184,7 @@ new_task(struct source *s, const struct conn_task *conf,
         t->count = (s->partitions - conf->subtask - 1) / s->parallelism + 1;
     t->parts = mem_zalloc((t->count + 1u) * sizeof *t->parts);
     for (j = 0; j < t->count; j++)
-        t->parts[j].next = conf->subtask + (uint64_t)j * s->parallelism;
+        t->parts[j].next = s->next[conf->subtask + j * s->parallelism];
     t->call.script = conf->script;
     t->call.call = conf->script != NULL ? conf->call : NULL;
     buf_init(&t->text);
@@ -129,25 +204,26 @@ elapsed_ms(struct source *s)
     return now - (int64_t)none;
 }
 
-/* Records [0, due) may be given by now. */
+/* Records below this index may be given by now. */
 static uint64_t
 due_count(const struct source *s, int64_t elapsed)
 {
+    uint64_t left = s->base < s->count ? s->count - s->base : 0;
     double due;
 
     if (!(s->rate > 0))
         return s->count;
     due = (double)elapsed * s->rate / 1000;
-    if (due >= (double)s->count)
+    if (due >= (double)left)
         return s->count;
-    return (uint64_t)due + 1 < s->count ? (uint64_t)due + 1 : s->count;
+    return (uint64_t)due + 1 < left ? s->base + (uint64_t)due + 1 : s->count;
 }
 
 /* How long until record `i` is due, at least a millisecond. */
 static int64_t
 wait_for(const struct source *s, uint64_t i, int64_t elapsed)
 {
-    double ms = (double)i * 1000 / s->rate - (double)elapsed;
+    double ms = (double)(i - s->base) * 1000 / s->rate - (double)elapsed;
 
     if (ms > 60000)
         return 60000;
@@ -287,36 +363,21 @@ stop(struct source *s)
             s->wakes[i].wake(s->wakes[i].arg);
 }
 
-/* [next index, ...] of the task's partitions. */
 static int
 snapshot(struct source_task *t, struct buf *out, struct err *e)
 {
+    const struct source *s = t->source;
     uint32_t j;
 
     (void)e;
-    buf_addc(out, '[');
+    blob_put(out, SNAPSHOT_VERSION, 1);
+    blob_put(out, s->partitions, 4);
+    blob_put(out, t->count, 4);
     for (j = 0; j < t->count; j++) {
-        if (j != 0)
-            buf_addc(out, ',');
-        json_put_int(out, (int64_t)t->parts[j].next);
+        blob_put(out, t->subtask + j * s->parallelism, 4);
+        blob_put(out, t->parts[j].next, 8);
     }
-    buf_addc(out, ']');
     return 0;
-}
-
-static int
-tick(struct source *s, struct err *e)
-{
-    (void)s;
-    (void)e;
-    return 0;
-}
-
-static int64_t
-lag(struct source *s)
-{
-    (void)s;
-    return -1;
 }
 
 static void
@@ -332,17 +393,6 @@ free_task(struct source_task **t)
     *t = NULL;
 }
 
-static void
-close_source(struct source **s)
-{
-    if (*s == NULL)
-        return;
-    gen_free(&(*s)->gen);
-    free((*s)->wakes);
-    free(*s);
-    *s = NULL;
-}
-
 const struct source_type generator_source_type = {
     .name = "generator",
     .open = open_source,
@@ -350,8 +400,6 @@ const struct source_type generator_source_type = {
     .poll = poll_task,
     .stop = stop,
     .snapshot = snapshot,
-    .tick = tick,
-    .lag = lag,
     .task_free = free_task,
     .close = close_source,
 };

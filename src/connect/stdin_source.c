@@ -270,21 +270,6 @@ snapshot(struct source_task *t, struct buf *out, struct err *e)
     return 0;
 }
 
-static int
-tick(struct source *s, struct err *e)
-{
-    (void)s;
-    (void)e;
-    return 0;
-}
-
-static int64_t
-lag(struct source *s)
-{
-    (void)s;
-    return -1;
-}
-
 static void
 close_source(struct source **s)
 {
@@ -299,8 +284,6 @@ const struct source_type stdin_source_type = {
     .poll = poll_task,
     .stop = stop,
     .snapshot = snapshot,
-    .tick = tick,
-    .lag = lag,
     .task_free = free_task,
     .close = close_source,
 };

@@ -368,15 +368,6 @@ flush(struct sink_task *t, struct err *e)
     return check(t->sink, e);
 }
 
-static int
-committed(struct sink *s, bool final, struct err *e)
-{
-    (void)s;
-    (void) final;
-    (void)e;
-    return 0;
-}
-
 /* The memory stays until close: the writer may still hold chunks of it. */
 static void
 free_task(struct sink_task **t)
@@ -430,7 +421,6 @@ const struct sink_type stdout_sink_type = {
     .write = write_record,
     .batch_end = batch_end,
     .flush = flush,
-    .committed = committed,
     .task_free = free_task,
     .close = close_sink,
 };

@@ -11,16 +11,19 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "core/blob.h"
 #include "script/calls_impl.h"
 
-enum { POLL_MS_DEFAULT = 10 };
+enum { POLL_MS_DEFAULT = 10, SNAPSHOT_VERSION = 1 };
 
-/* Errors of these functions end the job, whatever on_error says. */
+/* Errors of these functions end the job, whatever on_error says; what was
+ * raised as s.retriable() is for the restart policy, as a broker that is
+ * away. */
 static int
 job_error(const char *call, const char *place, int r, struct err *e)
 {
     if (r == ERR_RECORD) {
-        e->code = ERR_FAIL;
+        e->code = (e->flags & ERR_RETRIABLE) != 0 ? ERR_UNAVAILABLE : ERR_FAIL;
         (void)err_context(e, "%s", call);
     }
     if (e->where[0] == '\0')
@@ -65,6 +68,13 @@ struct wake {
     void *arg;
 };
 
+/* Where a partition begins after a restore. */
+struct start {
+    struct buf position; /* packed; empty: none yet */
+    int64_t next;
+    bool known, ended;
+};
+
 struct source {
     int open, read, close; /* numbers of functions */
     uint32_t partitions, parallelism;
@@ -74,6 +84,7 @@ struct source {
     const char *place;
     _Atomic bool stopped;
     struct wake *wakes;
+    struct start *starts; /* by partition; NULL: a fresh start */
 };
 
 struct part {
@@ -81,7 +92,9 @@ struct part {
     struct buf position; /* packed; empty: none yet */
     int64_t next;        /* ordinal of the next record */
     int64_t due_ms;      /* after {}: not asked again before; monotonic */
-    bool opened, ended, at_end;
+    bool opened, discovered, at_end;
+    bool ended;    /* asked no more */
+    bool finished; /* ended for ever: read() gave nil */
 };
 
 struct source_task {
@@ -94,13 +107,86 @@ struct source_task {
     uint32_t count, added, ended, turn, subtask;
 };
 
+static void
+source_close(struct source **ps)
+{
+    struct source *s = *ps;
+    uint32_t i;
+
+    if (s == NULL)
+        return;
+    *ps = NULL;
+    for (i = 0; s->starts != NULL && i < s->partitions; i++)
+        buf_fini(&s->starts[i].position);
+    free(s->starts);
+    free(s->wakes);
+    free(s);
+}
+
+/* One blob: version, count, then partition, ordinal, finished and packed
+ * position of each. */
+static int
+read_blob(struct source *s, const struct buf *blob, struct err *e)
+{
+    struct blob_reader r = blob_read(blob);
+    uint64_t version = blob_get(&r, 1), n = blob_get(&r, 4);
+
+    for (; version == SNAPSHOT_VERSION && n > 0 && !r.bad; n--) {
+        uint64_t p = blob_get(&r, 4);
+        struct start *at;
+        const char *bytes;
+        size_t len;
+
+        if (!r.bad && p >= s->partitions) {
+            err_set(e, ERR_JOBFILE,
+                    "the checkpoint has partition %u of the source, which has "
+                    "%u now: its position would be lost",
+                    (unsigned)p, (unsigned)s->partitions);
+            err_hint(e,
+                     "set partitions=%u or more, or start anew with "
+                     "--fresh",
+                     (unsigned)p + 1);
+            return ERR_JOBFILE;
+        }
+        at = &s->starts[r.bad ? 0 : p];
+        at->next = (int64_t)blob_get(&r, 8);
+        at->ended = blob_get(&r, 1) != 0;
+        bytes = blob_get_bytes(&r, &len);
+        r.bad = r.bad || at->known;
+        buf_add(&at->position, bytes, len);
+        at->known = true;
+    }
+    if (version != SNAPSHOT_VERSION || !blob_done(&r))
+        return err_set(e, ERR_IO,
+                       "the positions of the source in the checkpoint are "
+                       "damaged, or of another version of streamlua");
+    return 0;
+}
+
+static int
+source_restore(struct source *s, const struct conn_env *env, struct err *e)
+{
+    uint32_t i;
+    int r = 0;
+
+    if (env->restored == NULL)
+        return 0;
+    s->starts = mem_zalloc((s->partitions + 1u) * sizeof *s->starts);
+    for (i = 0; i < env->restored->count && r == 0; i++)
+        r = read_blob(s, &env->restored->blobs[i], e);
+    if (r != 0) {
+        (void)err_context(e, "source %s", env->step);
+        err_where(e, "%s", s->place);
+    }
+    return r;
+}
+
 static int
 source_open(const struct conn_env *env, struct source **ret, struct err *e)
 {
-    struct source *s;
+    struct source *s = mem_zalloc(sizeof *s);
+    int r;
 
-    (void)e;
-    s = mem_zalloc(sizeof *s);
     s->open = opt_func(env->opts, "open");
     s->read = opt_func(env->opts, "read");
     s->close = opt_func(env->opts, "close");
@@ -112,8 +198,27 @@ source_open(const struct conn_env *env, struct source **ret, struct err *e)
     s->src = env->src;
     s->place = env->place != NULL ? env->place : "";
     s->wakes = mem_zalloc(env->parallelism * sizeof *s->wakes);
-    *ret = s;
-    return 0;
+    r = source_restore(s, env, e);
+    if (r != 0)
+        source_close(&s);
+    else
+        *ret = s;
+    return r;
+}
+
+static void
+init_part(const struct source *s, struct part *p, uint32_t partition)
+{
+    const struct start *at = s->starts != NULL ? &s->starts[partition] : NULL;
+
+    p->partition = partition;
+    buf_init(&p->position);
+    if (at == NULL)
+        return;
+    buf_add(&p->position, at->position.data, at->position.len);
+    p->next = at->next;
+    p->finished = at->ended;
+    p->discovered = !at->known;
 }
 
 static int
@@ -132,10 +237,8 @@ source_task_new(struct source *s, const struct conn_task *conf,
     if (conf->subtask < s->partitions)
         t->count = (s->partitions - conf->subtask - 1) / s->parallelism + 1;
     t->parts = mem_zalloc((t->count + 1u) * sizeof *t->parts);
-    for (i = 0; i < t->count; i++) {
-        t->parts[i].partition = conf->subtask + i * s->parallelism;
-        buf_init(&t->parts[i].position);
-    }
+    for (i = 0; i < t->count; i++)
+        init_part(s, &t->parts[i], conf->subtask + i * s->parallelism);
     s->wakes[conf->subtask] = (struct wake){conf->wake, conf->wake_arg};
     *ret = t;
     return 0;
@@ -247,8 +350,7 @@ take_results(struct source_task *t, struct part *p, uint32_t max, int first,
     lua_Integer i, count;
 
     if (n == 0 || lua_isnil(L, first)) {
-        p->ended = true;
-        t->ended++;
+        p->finished = true;
         return 0;
     }
     if (!lua_istable(L, first))
@@ -349,7 +451,7 @@ poll_parts(struct source_task *t, struct batch *b, uint32_t max,
         t->turn = (t->turn + 1) % t->count;
         if (p->ended || p->due_ms > now_ms)
             continue;
-        r = part_read(t, p, b, max, e);
+        r = p->finished ? 0 : part_read(t, p, b, max, e);
         if (r != 0)
             return r;
         if (b->n > 0) {
@@ -358,7 +460,7 @@ poll_parts(struct source_task *t, struct batch *b, uint32_t max,
             return 0;
         }
         p->due_ms = now_ms + t->source->poll_ms;
-        if (!p->ended && t->source->bounded) {
+        if (p->finished || t->source->bounded) {
             p->ended = true;
             t->ended++;
         }
@@ -391,6 +493,7 @@ source_poll(struct source_task *t, struct batch *batch, uint32_t max,
         ev->kind = SOURCE_ADDED;
         ev->topic = t->source->topic;
         ev->partition = (int32_t)t->parts[t->added].partition;
+        ev->discovered = t->parts[t->added].discovered;
         ev->part = t->added++;
         return 0;
     }
@@ -408,8 +511,6 @@ source_stop(struct source *s)
             s->wakes[i].wake(s->wakes[i].arg);
 }
 
-/* For each partition: number, ordinal, ended, length of position, position
- * as pack_put() wrote it; numbers as decimal text in a JSON list. */
 static int
 source_snapshot(struct source_task *t, struct buf *out, struct err *e)
 {
@@ -417,29 +518,17 @@ source_snapshot(struct source_task *t, struct buf *out, struct err *e)
     uint32_t i;
 
     (void)e;
+    blob_put(out, SNAPSHOT_VERSION, 1);
+    blob_put(out, t->count, 4);
     for (i = 0; i < t->count; i++) {
         p = &t->parts[i];
-        buf_addf(out, "[%u,%lld,%s,%zu]", (unsigned)p->partition,
-                 (long long)p->next, p->ended ? "true" : "false",
-                 p->position.len);
-        buf_add(out, p->position.data, p->position.len);
+        blob_put(out, p->partition, 4);
+        blob_put(out, (uint64_t)p->next, 8);
+        /* A source that --bounded ended is asked again by the next run. */
+        blob_put(out, p->finished, 1);
+        blob_put_bytes(out, p->position.data, p->position.len);
     }
     return 0;
-}
-
-static int
-source_tick(struct source *s, struct err *e)
-{
-    (void)s;
-    (void)e;
-    return 0;
-}
-
-static int64_t
-source_lag(struct source *s)
-{
-    (void)s;
-    return -1;
 }
 
 static void
@@ -463,16 +552,6 @@ source_task_free(struct source_task **pt)
     free(t);
 }
 
-static void
-source_close(struct source **ps)
-{
-    if (*ps == NULL)
-        return;
-    free((*ps)->wakes);
-    free(*ps);
-    *ps = NULL;
-}
-
 const struct source_type script_source_type = {
     .name = "lua",
     .open = source_open,
@@ -480,8 +559,6 @@ const struct source_type script_source_type = {
     .poll = source_poll,
     .stop = source_stop,
     .snapshot = source_snapshot,
-    .tick = source_tick,
-    .lag = source_lag,
     .task_free = source_task_free,
     .close = source_close,
 };
@@ -631,15 +708,6 @@ sink_flush(struct sink_task *t, struct err *e)
     return r == 0 ? 0 : job_error("flush", t->sink->place, r, e);
 }
 
-static int
-sink_committed(struct sink *s, bool final, struct err *e)
-{
-    (void)s;
-    (void) final;
-    (void)e;
-    return 0;
-}
-
 static void
 sink_task_free(struct sink_task **pt)
 {
@@ -669,7 +737,6 @@ const struct sink_type script_sink_type = {
     .write = sink_write,
     .batch_end = sink_batch_end,
     .flush = sink_flush,
-    .committed = sink_committed,
     .task_free = sink_task_free,
     .close = sink_close,
 };

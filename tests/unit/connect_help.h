@@ -98,6 +98,24 @@ help_env(struct arena *a, const char *opts, uint32_t parallelism)
                              .src = 5};
 }
 
+/* Room for one more blob of a round; help_blobs_free() frees them all. */
+static inline struct buf *
+help_blobs_add(struct step_blobs *b)
+{
+    b->blobs = mem_realloc(b->blobs, (b->count + 1u) * sizeof *b->blobs);
+    buf_init(&b->blobs[b->count]);
+    return &b->blobs[b->count++];
+}
+
+static inline void
+help_blobs_free(struct step_blobs *b)
+{
+    while (b->count > 0)
+        buf_fini(&b->blobs[--b->count]);
+    free(b->blobs);
+    b->blobs = NULL;
+}
+
 /* A wake counted by a semaphore. */
 static inline void
 help_wake(void *arg)

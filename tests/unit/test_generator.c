@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "connect/gen.h"
 #include "connect_help.h"
 
@@ -503,12 +504,11 @@ stopping_wakes_and_ends_an_endless_generator(void **state)
     struct seen seen = {.next = &next};
     struct source *s = NULL;
     struct source_task *t = NULL;
-    struct buf pos;
+    struct step_blobs blobs = {0};
     struct err e;
 
     (void)state;
     arena_init(&a);
-    buf_init(&pos);
     (void)sem_init(&wakes, 0, 0);
     env = help_env(&a, "{\"rate\":0.001}", 1);
     assert_int_equal(generator_source_type.open(&env, &s, &e), 0);
@@ -521,11 +521,20 @@ stopping_wakes_and_ends_an_endless_generator(void **state)
     assert_true(help_wait(&wakes, 10));
     assert_int_equal(run_task(t, 10, &seen, 1), SOURCE_END);
     assert_int_equal(seen.records, 1);
-    assert_int_equal(generator_source_type.snapshot(t, &pos, &e), 0);
-    assert_string_equal(buf_cstr(&pos), "[1]");
-    buf_fini(&pos);
+    assert_int_equal(
+        generator_source_type.snapshot(t, help_blobs_add(&blobs), &e), 0);
     generator_source_type.task_free(&t);
     generator_source_type.close(&s);
+
+    /* The one record is not given again, and the rate begins anew. */
+    env.restored = &blobs;
+    assert_int_equal(generator_source_type.open(&env, &s, &e), 0);
+    assert_int_equal(generator_source_type.task_new(s, &conf, &t, &e), 0);
+    assert_int_equal(run_task(t, 10, &seen, 1), SOURCE_NONE);
+    assert_int_equal(seen.records, 2);
+    generator_source_type.task_free(&t);
+    generator_source_type.close(&s);
+    help_blobs_free(&blobs);
     (void)sem_destroy(&wakes);
     arena_fini(&a);
 }
@@ -556,6 +565,146 @@ bounded_without_a_count_is_a_wrong_call(void **state)
     arena_fini(&a);
 }
 
+/* Poll all tasks of a generator some times, and keep the round. */
+static void
+run_some(const struct conn_env *env, uint64_t *seed, struct seen *seen,
+         struct step_blobs *blobs)
+{
+    struct source_event ev;
+    struct source *s = NULL;
+    struct batch b;
+    struct err e;
+    uint32_t i;
+
+    batch_init(&b);
+    if (generator_source_type.open(env, &s, &e) != 0)
+        fail_msg("%s", e.msg);
+    for (i = 0; i < env->parallelism; i++) {
+        struct conn_task conf = {.subtask = i};
+        struct source_task *t = NULL;
+        uint64_t polls;
+
+        assert_int_equal(generator_source_type.task_new(s, &conf, &t, &e), 0);
+        *seed = hash_splitmix(*seed);
+        for (polls = *seed % 40; polls > 0; polls--) {
+            batch_clear(&b);
+            assert_int_equal(
+                generator_source_type.poll(t, &b, 1 + i * 7, &ev, &e), 0);
+            if (ev.kind == SOURCE_BATCH)
+                check_batch(&ev, &b, seen, 7);
+            seen->ended += ev.kind == SOURCE_PART_END;
+        }
+        assert_int_equal(
+            generator_source_type.snapshot(t, help_blobs_add(blobs), &e), 0);
+        generator_source_type.task_free(&t);
+    }
+    generator_source_type.close(&s);
+    batch_fini(&b);
+}
+
+static void
+any_number_of_tasks_goes_on_where_the_others_were(void **state)
+{
+    static const char opts[] =
+        "{\"count\":3000,\"partitions\":7,\"fields\":[{\"name\":\"i\","
+        "\"gen\":{\"kind\":\"sequence\"}}]}";
+    int64_t next[7] = {0, 1, 2, 3, 4, 5, 6};
+    struct seen seen = {.next = next};
+    struct step_blobs from = {0};
+    uint64_t seed = 11;
+    struct arena a;
+    int round, k;
+
+    (void)state;
+    print_message("seed %" PRIu64 "\n", seed);
+    arena_init(&a);
+    for (round = 0; seen.records < 3000; round++) {
+        struct step_blobs now = {0};
+        struct conn_env env = help_env(&a, opts, 1 + (uint32_t)(seed % 9));
+
+        assert_true(round < 1000);
+        env.restored = round > 0 ? &from : NULL;
+        /* check_batch() wants every index behind the one before. */
+        run_some(&env, &seed, &seen, &now);
+        help_blobs_free(&from);
+        from = now;
+    }
+    assert_int_equal(seen.records, 3000);
+    for (k = 0; k < 7; k++)
+        assert_true(next[k] >= 3000);
+    help_blobs_free(&from);
+    arena_fini(&a);
+}
+
+static void
+another_number_of_partitions_does_not_fit_the_state(void **state)
+{
+    static const char *const others[] = {"{\"partitions\":1}",
+                                         "{\"partitions\":3}"};
+    struct step_blobs blobs = {0};
+    struct conn_task conf = {0};
+    struct source *s = NULL;
+    struct source_task *t = NULL;
+    struct conn_env env;
+    struct arena a;
+    struct err e;
+    size_t i;
+
+    (void)state;
+    arena_init(&a);
+    env = help_env(&a, "{\"partitions\":2}", 1);
+    assert_int_equal(generator_source_type.open(&env, &s, &e), 0);
+    assert_int_equal(generator_source_type.task_new(s, &conf, &t, &e), 0);
+    assert_int_equal(
+        generator_source_type.snapshot(t, help_blobs_add(&blobs), &e), 0);
+    generator_source_type.task_free(&t);
+    generator_source_type.close(&s);
+    for (i = 0; i < 2; i++) {
+        env = help_env(&a, others[i], 1);
+        env.restored = &blobs;
+        err_clear(&e);
+        assert_int_equal(generator_source_type.open(&env, &s, &e), ERR_JOBFILE);
+        assert_non_null(strstr(e.msg, "has 2 partitions"));
+        assert_non_null(strstr(e.hint, "partitions=2"));
+        assert_string_equal(e.where, "job.lua:2");
+        assert_null(s);
+    }
+    help_blobs_free(&blobs);
+    arena_fini(&a);
+}
+
+static void
+damaged_positions_are_refused(void **state)
+{
+    struct step_blobs blobs = {0};
+    struct conn_task conf = {0};
+    struct source *s = NULL;
+    struct source_task *t = NULL;
+    struct conn_env env;
+    struct arena a;
+    struct err e;
+    struct buf *b;
+
+    (void)state;
+    arena_init(&a);
+    env = help_env(&a, "{\"partitions\":2}", 1);
+    assert_int_equal(generator_source_type.open(&env, &s, &e), 0);
+    assert_int_equal(generator_source_type.task_new(s, &conf, &t, &e), 0);
+    b = help_blobs_add(&blobs);
+    assert_int_equal(generator_source_type.snapshot(t, b, &e), 0);
+    generator_source_type.task_free(&t);
+    generator_source_type.close(&s);
+    env.restored = &blobs;
+    buf_addc(b, 0);
+    assert_int_equal(generator_source_type.open(&env, &s, &e), ERR_IO);
+    for (b->len--; b->len > 0;) {
+        b->len--;
+        assert_int_equal(generator_source_type.open(&env, &s, &e), ERR_IO);
+    }
+    help_blobs_free(&blobs);
+    arena_fini(&a);
+}
+
 int
 main(void)
 {
@@ -571,6 +720,9 @@ main(void)
         cmocka_unit_test(a_rate_holds_back_what_is_not_due),
         cmocka_unit_test(stopping_wakes_and_ends_an_endless_generator),
         cmocka_unit_test(bounded_without_a_count_is_a_wrong_call),
+        cmocka_unit_test(any_number_of_tasks_goes_on_where_the_others_were),
+        cmocka_unit_test(another_number_of_partitions_does_not_fit_the_state),
+        cmocka_unit_test(damaged_positions_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

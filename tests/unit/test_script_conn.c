@@ -9,6 +9,7 @@ struct conn_job {
     struct source_task *task;
     struct batch batch;
     struct source_event ev;
+    const struct step_blobs *restored;
 };
 
 static void
@@ -17,8 +18,9 @@ no_wake(void *arg)
     (void)arg;
 }
 
-static void
-conn_load(struct conn_job *c, const char *code, bool bounded)
+/* Load a job and open its source, from what `c->restored` says. */
+static int
+conn_open(struct conn_job *c, const char *code, bool bounded)
 {
     static struct opt flag = {.type = OPT_BOOL, .name = "bounded", .i = 1};
     static struct opt cli = {.type = OPT_MAP, .first = &flag, .len = 1};
@@ -26,6 +28,7 @@ conn_load(struct conn_job *c, const char *code, bool bounded)
     struct conn_env env = {.job = "t", .step = "in", .place = "job.lua:3"};
     struct conn_task conf = {.wake = no_wake};
     char text[4096];
+    int r;
 
     (void)snprintf(text, sizeof text,
                    "local s = require 'streamlua'\n"
@@ -38,11 +41,23 @@ conn_load(struct conn_job *c, const char *code, bool bounded)
     env.cli = bounded ? &cli : &none;
     env.parallelism = 1;
     env.src = 3;
+    env.restored = c->restored;
     conf.script = c->j.s;
-    assert_int_equal(script_source_type.open(&env, &c->source, &c->j.e), 0);
-    assert_int_equal(
-        script_source_type.task_new(c->source, &conf, &c->task, &c->j.e), 0);
+    c->source = NULL;
+    c->task = NULL;
     batch_init(&c->batch);
+    r = script_source_type.open(&env, &c->source, &c->j.e);
+    if (r == 0)
+        r = script_source_type.task_new(c->source, &conf, &c->task, &c->j.e);
+    return r;
+}
+
+static void
+conn_load(struct conn_job *c, const char *code, bool bounded)
+{
+    c->restored = NULL;
+    if (conn_open(c, code, bounded) != 0)
+        fail_msg("%s: %s", c->j.e.where, c->j.e.msg);
 }
 
 static enum source_event_kind
@@ -58,7 +73,8 @@ static void
 conn_close(struct conn_job *c)
 {
     batch_fini(&c->batch);
-    script_source_type.task_free(&c->task);
+    if (c->task != NULL)
+        script_source_type.task_free(&c->task);
     script_source_type.close(&c->source);
     job_free(&c->j);
 }
@@ -203,6 +219,8 @@ errors_of_read_end_the_job(void **state)
         {"read = function() return { {} }, print end", "position", 0},
         {"read = function() error(s.retriable 'gone') end", "gone",
          ERR_RETRIABLE},
+        {"open = function() error(s.retriable 'away') end, read = print",
+         "away", ERR_RETRIABLE},
     };
     struct conn_job c;
     size_t i;
@@ -214,13 +232,170 @@ errors_of_read_end_the_job(void **state)
         batch_clear(&c.batch);
         assert_int_equal(
             script_source_type.poll(c.task, &c.batch, 3, &c.ev, &c.j.e),
-            ERR_FAIL);
+            cases[i].flags != 0 ? ERR_UNAVAILABLE : ERR_FAIL);
         if (strstr(c.j.e.msg, cases[i].text) == NULL)
             fail_msg("'%s' is not in '%s'", cases[i].text, c.j.e.msg);
         assert_string_equal(c.j.e.where, "job.lua:4");
         assert_int_equal(c.j.e.flags & ERR_RETRIABLE, cases[i].flags);
         conn_close(&c);
     }
+}
+
+/* ---- source, after a restore ---- */
+
+/* Close `c`, keeping its snapshot as a round of one task. */
+static void
+conn_keep(struct conn_job *c, struct buf *ret)
+{
+    buf_init(ret);
+    assert_int_equal(script_source_type.snapshot(c->task, ret, &c->j.e), 0);
+    conn_close(c);
+}
+
+static void
+a_position_comes_back_exactly_as_it_was(void **state)
+{
+    /* What a position may hold: all types, both kinds of numbers, bytes that
+     * are no text, lists with holes in their keys, nested tables. */
+    static const char code[] =
+        "read = function(p, max)\n"
+        "  if not p then return { { i = 1 } }, {\n"
+        "    true, false, 7, 7.0, -0.0, 1/0, math.mininteger, s.null,\n"
+        "    's\\0\\xff\\n', { a = { b = { 1, 2, x = 's' } }, [2.5] = 1,\n"
+        "    [-3] = 2, [''] = 0 } } end\n"
+        "  assert(#p == 10 and p[1] == true and p[2] == false)\n"
+        "  assert(math.type(p[3]) == 'integer' and p[3] == 7)\n"
+        "  assert(math.type(p[4]) == 'float' and p[4] == 7)\n"
+        "  assert(1 / p[5] == -1/0 and p[6] == 1/0)\n"
+        "  assert(p[7] == math.mininteger and p[8] == s.null)\n"
+        "  assert(p[9] == 's\\0\\xff\\n')\n"
+        "  local t = p[10]\n"
+        "  assert(t.a.b[2] == 2 and t.a.b.x == 's' and #t.a.b == 2)\n"
+        "  assert(t[2.5] == 1 and t[-3] == 2 and t[''] == 0)\n"
+        "  return { { ok = true } }, p\n"
+        "end";
+    struct step_blobs blobs = {.count = 1};
+    struct conn_job c = {0};
+    struct buf first, second;
+
+    (void)state;
+    conn_load(&c, code, false);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    conn_keep(&c, &first);
+
+    blobs.blobs = &first;
+    c.restored = &blobs;
+    assert_int_equal(conn_open(&c, code, false), 0);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_false(c.ev.discovered);
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    assert_memory_equal(c.batch.recs[0].val, "{\"ok\":true}", 11);
+    assert_int_equal(c.batch.recs[0].offset, 1);
+    conn_keep(&c, &second);
+    assert_int_equal(second.len, first.len);
+    buf_fini(&first);
+    buf_fini(&second);
+}
+
+static void
+a_source_that_had_ended_is_not_asked_again(void **state)
+{
+    static const char code[] =
+        "partitions = 2,\n"
+        "read = function(position, max, p)\n"
+        "  if p == 0 then return nil end\n"
+        "  return { { n = position or 0 } }, (position or 0) + 1\n"
+        "end";
+    static const char again[] =
+        "partitions = 3, open = function(p) assert(p > 0) end,\n"
+        "read = function(position, max, p)\n"
+        "  return { { n = position or 0 } }, (position or 0) + 1\n"
+        "end";
+    struct step_blobs blobs = {.count = 1};
+    struct conn_job c = {0};
+    struct buf blob;
+
+    (void)state;
+    conn_load(&c, code, false);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_PART_END);
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    conn_keep(&c, &blob);
+
+    blobs.blobs = &blob;
+    c.restored = &blobs;
+    assert_int_equal(conn_open(&c, again, false), 0);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_false(c.ev.discovered);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_true(c.ev.discovered);
+    assert_int_equal(next_event(&c, 3), SOURCE_PART_END);
+    assert_int_equal(c.ev.part, 0);
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    assert_memory_equal(c.batch.recs[0].val, "{\"n\":1}", 7);
+    assert_int_equal(c.batch.recs[0].offset, 1);
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    assert_memory_equal(c.batch.recs[0].val, "{\"n\":0}", 7);
+    conn_close(&c);
+
+    assert_int_equal(conn_open(&c, "read = print", false), ERR_JOBFILE);
+    assert_non_null(strstr(c.j.e.msg, "partition 1"));
+    assert_string_equal(c.j.e.where, "job.lua:3");
+    assert_non_null(strstr(c.j.e.hint, "partitions=2"));
+    conn_close(&c);
+    buf_fini(&blob);
+}
+
+static void
+a_source_that_bounded_ended_is_asked_again(void **state)
+{
+    static const char code[] = "read = function(p) if p then return {}, p end "
+                               "return { { a = 1 } }, 1 end";
+    struct step_blobs blobs = {.count = 1};
+    struct conn_job c = {0};
+    struct buf blob;
+
+    (void)state;
+    conn_load(&c, code, true);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    assert_int_equal(next_event(&c, 3), SOURCE_PART_END);
+    conn_keep(&c, &blob);
+    blobs.blobs = &blob;
+    c.restored = &blobs;
+    assert_int_equal(conn_open(&c, code, false), 0);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_AT_END);
+    conn_close(&c);
+    buf_fini(&blob);
+}
+
+static void
+damaged_positions_are_refused(void **state)
+{
+    struct step_blobs blobs = {.count = 1};
+    struct conn_job c = {0};
+    struct buf blob;
+
+    (void)state;
+    conn_load(&c, numbers, false);
+    assert_int_equal(next_event(&c, 3), SOURCE_ADDED);
+    assert_int_equal(next_event(&c, 3), SOURCE_BATCH);
+    conn_keep(&c, &blob);
+    blobs.blobs = &blob;
+    c.restored = &blobs;
+    buf_addc(&blob, 0);
+    assert_int_equal(conn_open(&c, numbers, false), ERR_IO);
+    conn_close(&c);
+    for (blob.len--; blob.len > 0;) {
+        blob.len--;
+        assert_int_equal(conn_open(&c, numbers, false), ERR_IO);
+        conn_close(&c);
+    }
+    buf_fini(&blob);
 }
 
 /* ---- sink ---- */
@@ -271,6 +446,42 @@ sink_gets_the_batch_as_a_list(void **state)
     job_free(&j);
 }
 
+static void
+a_retriable_error_of_a_sink_is_for_the_restart_policy(void **state)
+{
+    struct conn_env env = {.job = "t", .step = "out", .place = "job.lua:3"};
+    struct conn_task conf = {.wake = no_wake};
+    struct sink_task *task;
+    struct sink *sink;
+    struct job_of j;
+    uint64_t bytes;
+
+    (void)state;
+    job_load_text(&j, "local s = require 'streamlua'\n"
+                      "local job = s.job 't'\n"
+                      "job:source('in', s.stdin()):sink('out', s.sink {\n"
+                      "write = function() error(s.retriable 'busy') end,\n"
+                      "flush = function() error(s.retriable 'away') end })\n"
+                      "return job\n");
+    env.opts = opt_get(job_step(j.s, "sink"), "conn");
+    conf.script = j.s;
+    assert_int_equal(script_sink_type.open(&env, &sink, &j.e), 0);
+    assert_int_equal(script_sink_type.task_new(sink, &conf, &task, &j.e), 0);
+    assert_int_equal(script_sink_type.flush(task, &j.e), ERR_UNAVAILABLE);
+    assert_int_equal(j.e.flags, ERR_RETRIABLE);
+    assert_string_equal(j.e.msg, "flush: away");
+    job_record(&j, "{\"i\":2}");
+    assert_int_equal(
+        script_sink_type.write(task, &j.rec, NULL, 0, &bytes, &j.e), 0);
+    assert_int_equal(script_sink_type.batch_end(task, &j.e), ERR_UNAVAILABLE);
+    assert_int_equal(j.e.flags, ERR_RETRIABLE);
+    assert_string_equal(j.e.msg, "write: busy");
+    assert_string_equal(j.e.where, "job.lua:4");
+    script_sink_type.task_free(&task);
+    script_sink_type.close(&sink);
+    job_free(&j);
+}
+
 int
 main(void)
 {
@@ -281,7 +492,12 @@ main(void)
         cmocka_unit_test(partitions_are_read_in_turn),
         cmocka_unit_test(an_element_that_is_no_record_is_told_apart),
         cmocka_unit_test(errors_of_read_end_the_job),
+        cmocka_unit_test(a_position_comes_back_exactly_as_it_was),
+        cmocka_unit_test(a_source_that_had_ended_is_not_asked_again),
+        cmocka_unit_test(a_source_that_bounded_ended_is_asked_again),
+        cmocka_unit_test(damaged_positions_are_refused),
         cmocka_unit_test(sink_gets_the_batch_as_a_list),
+        cmocka_unit_test(a_retriable_error_of_a_sink_is_for_the_restart_policy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
