@@ -64,7 +64,7 @@ rig_up(struct rig *r)
     memset(r, 0, sizeof *r);
     r->loop = ev_loop_new(EVFLAG_AUTO);
     assert_non_null(r->loop);
-    (void)strcpy(r->dir, "/tmp/control-XXXXXX");
+    (void)snprintf(r->dir, sizeof r->dir, "/tmp/control-XXXXXX");
     assert_non_null(mkdtemp(r->dir));
     assert_int_equal(control_new(r->loop, r->dir, handle, r, &r->control, &e),
                      0);
@@ -672,7 +672,7 @@ a_path_longer_than_an_address_works(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     memset(&r, 0, sizeof r);
     r.loop = ev_loop_new(EVFLAG_AUTO);
-    (void)strcpy(r.dir, path);
+    (void)snprintf(r.dir, sizeof r.dir, "%s", path);
     assert_int_equal(control_new(r.loop, r.dir, handle, &r, &r.control, &e), 0);
 
     c.dir = r.dir;
