@@ -225,7 +225,9 @@ new_entry(struct table *t, uint64_t hash, const void *key, uint32_t len)
     e = (struct table_entry *)(void *)(p->mem + (size_t)p->used * UNIT);
     p->used += units;
     e->hash = hash;
-    e->key_len = len;
+    assert(len < 1u << TABLE_KEY_BITS);
+    e->key_len = len & ((1u << TABLE_KEY_BITS) - 1);
+    e->flags = 0;
     e->count = 0;
     if (len != 0) /* the key of key_by {} may be NULL */
         memcpy((char *)e->block + t->block_size, key, len);

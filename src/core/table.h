@@ -15,14 +15,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { TABLE_KEY_BITS = 20, TABLE_PAGES_MAX = 4096, TABLE_PAGE_BITS = 20 };
+
+#define TABLE_FLAGS ((1u << (32 - TABLE_KEY_BITS)) - 1)
+
 struct table_entry {
     uint64_t hash;
-    uint32_t key_len;
+    uint32_t key_len : TABLE_KEY_BITS;
+    uint32_t flags : 32 - TABLE_KEY_BITS; /* the owner's */
     uint32_t count;   /* the owner's: records in this entry */
     uint64_t block[]; /* block_size bytes, then the key */
 };
-
-enum { TABLE_PAGES_MAX = 4096, TABLE_PAGE_BITS = 20 };
 
 struct table_page {
     char *mem;
@@ -60,7 +63,8 @@ struct table_entry *table_find(const struct table *t, uint64_t hash,
                                const void *key, uint32_t len);
 /**
  * Find or make the entry of a key.
- * @param ret_fresh true if it was made: count is 0, the block undefined.
+ * @param ret_fresh true if it was made: count and flags are 0, the block
+ *        undefined.
  */
 struct table_entry *table_upsert(struct table *t, uint64_t hash,
                                  const void *key, uint32_t len,

@@ -5,9 +5,21 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "core/blob.h"
 #include "core/rec.h"
 
-enum part_state { PART_ACTIVE, PART_IDLE, PART_FINISHED };
+enum { BLOB_VERSION = 1 };
+
+/* The numbers are those of the blob. */
+enum part_state { PART_ACTIVE = 0, PART_IDLE = 1, PART_FINISHED = 2 };
+
+struct kept { /* a partition of the round it was restored from */
+    char *topic;
+    int32_t partition;
+    int64_t wm;
+    enum part_state state;
+    bool taken; /* some partition goes on from it */
+};
 
 struct wm_part {
     struct wm_part *next;
@@ -30,6 +42,11 @@ struct wm_source {
     int64_t all_idle_base;        /* combined when they became so */
     const struct wm_part *holder; /* active one with the least watermark */
     int64_t held_wm, held_since;  /* what it stands at, since when */
+    bool restored;                /* wm_source_restore() was called */
+    bool known; /* and gave something: others are discovered */
+    struct kept *kept;
+    size_t kept_cap;
+    uint32_t kept_count;
 };
 
 struct wm_source *
@@ -49,10 +66,14 @@ void
 wm_source_free(struct wm_source **sp)
 {
     struct wm_source *s = *sp;
+    uint32_t i;
 
     *sp = NULL;
     if (s == NULL)
         return;
+    for (i = 0; i < s->kept_count; i++)
+        free(s->kept[i].topic);
+    free(s->kept);
     while (s->parts != NULL) {
         struct wm_part *p = s->parts;
 
@@ -90,14 +111,133 @@ wm_part_add(struct wm_source *s, bool discovered)
     return p;
 }
 
+static struct kept *
+find_kept(struct wm_source *s, const char *topic, int32_t partition)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->kept_count; i++)
+        if (!s->kept[i].taken && s->kept[i].partition == partition &&
+            strcmp(s->kept[i].topic, topic) == 0)
+            return &s->kept[i];
+    return NULL;
+}
+
 void
 wm_part_name(struct wm_source *s, struct wm_part *p, uint16_t topic,
              int32_t partition)
 {
+    struct kept *k;
+
     (void)pthread_mutex_lock(&s->lock);
     p->topic = topic;
     p->partition = partition;
+    if (s->known) {
+        k = find_kept(s, topic_name(topic), partition);
+        p->wm = k != NULL ? k->wm : s->combined;
+        p->published = p->wm;
+        if (k != NULL) {
+            p->state = k->state;
+            k->taken = true;
+        }
+    }
     (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* version, whether it stands still, combined watermark, count; then of each
+ * partition: topic, partition, state, watermark. */
+void
+wm_source_put(struct wm_source *s, struct wm_part *const *parts, uint32_t n,
+              bool end, struct buf *out)
+{
+    uint32_t i, count = 0;
+    bool still = end;
+
+    (void)pthread_mutex_lock(&s->lock);
+    for (i = 0; i < n; i++) {
+        if (parts[i] == NULL)
+            continue;
+        count++;
+        still = still && parts[i]->state == PART_FINISHED;
+    }
+    blob_put(out, BLOB_VERSION, 1);
+    blob_put(out, still, 1);
+    blob_put(out, (uint64_t)s->combined, 8);
+    blob_put(out, count, 4);
+    for (i = 0; i < n; i++) {
+        const char *topic;
+
+        if (parts[i] == NULL)
+            continue;
+        topic = topic_name(parts[i]->topic);
+        blob_put_bytes(out, topic, strlen(topic));
+        blob_put(out, (uint32_t)parts[i]->partition, 4);
+        blob_put(out, parts[i]->state, 1);
+        blob_put(out, (uint64_t)parts[i]->wm, 8);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void
+get_part(struct wm_source *s, struct blob_reader *r)
+{
+    struct kept k = {.taken = false};
+    size_t len;
+    const char *topic = blob_get_bytes(r, &len);
+
+    k.partition = (int32_t)(uint32_t)blob_get(r, 4);
+    k.state = (enum part_state)blob_get(r, 1);
+    k.wm = (int64_t)blob_get(r, 8);
+    if (r->bad || k.state > PART_FINISHED) {
+        r->bad = true;
+        return;
+    }
+    k.topic = mem_dup(topic, len);
+    mem_grow(&s->kept, &s->kept_cap, s->kept_count + 1u, sizeof *s->kept);
+    s->kept[s->kept_count++] = k;
+}
+
+static int
+restore(struct wm_source *s, const struct step_blobs *b, struct err *e)
+{
+    int64_t least = WM_MAX, most = WM_NONE;
+    bool moving = false;
+    uint32_t i, n;
+
+    for (i = 0; i < b->count; i++) {
+        struct blob_reader r = blob_read(&b->blobs[i]);
+        bool current = blob_get(&r, 1) == BLOB_VERSION;
+        bool still = blob_get(&r, 1) != 0;
+        int64_t wm = (int64_t)blob_get(&r, 8);
+
+        for (n = (uint32_t)blob_get(&r, 4); n > 0 && !r.bad; n--)
+            get_part(s, &r);
+        if (!current || !blob_done(&r))
+            return err_set(e, ERR_IO,
+                           "what a round kept of the watermarks of '%s' is "
+                           "damaged",
+                           b->step);
+        moving = moving || !still;
+        least = !still && wm < least ? wm : least;
+        most = wm > most ? wm : most;
+    }
+    s->combined = moving ? least : most;
+    s->known = b->count > 0;
+    return 0;
+}
+
+int
+wm_source_restore(struct wm_source *s, const struct step_blobs *b,
+                  struct err *e)
+{
+    int r = 0;
+
+    (void)pthread_mutex_lock(&s->lock);
+    if (!s->restored && b != NULL)
+        r = restore(s, b, e);
+    s->restored = true;
+    (void)pthread_mutex_unlock(&s->lock);
+    return r;
 }
 
 int64_t

@@ -14,6 +14,13 @@
  *
  * All idle: the largest watermark of theirs; then held, or following the
  * wall clock all_idle_ms after that. All finished: WM_MAX.
+ *
+ * Rounds. Each subtask gives its own partitions and the combined watermark as
+ * it stands at its barrier. Barriers of subtasks are at different moments,
+ * and no partition that is active then is behind the combined watermark of
+ * any earlier moment: so a restore begins with the least of them. One whose
+ * partitions had all finished is not asked, it stands still.
+ *
  * Thread: wm_source calls any (one lock, taken once a batch); wm_input owner.
  */
 #ifndef CORE_WATERMARK_H
@@ -22,6 +29,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "core/snapshot.h"
 
 struct wm_source;
 struct wm_part; /* one partition; fields are the owner subtask's */
@@ -53,9 +64,34 @@ void wm_source_ready(struct wm_source *s);
  */
 struct wm_part *wm_part_add(struct wm_source *s, bool discovered);
 
-/** Say where its records come from, for wm_source_holder(). @thread any. */
+/**
+ * Say where its records come from: for wm_source_holder(), and after a
+ * restore it goes on where the partition of that name stood. One that the
+ * round did not know is discovered: it starts at the source's watermark.
+ * Before anything else is done with the partition. @thread any.
+ */
 void wm_part_name(struct wm_source *s, struct wm_part *p, uint16_t topic,
                   int32_t partition);
+
+/**
+ * Append what a round keeps: of one subtask's partitions and the combined
+ * watermark.
+ *
+ * @param parts the subtask's, `n`; NULLs are skipped.
+ * @param end   the subtask's input is at its end.
+ * @thread the subtask that owns the partitions.
+ */
+void wm_source_put(struct wm_source *s, struct wm_part *const *parts,
+                   uint32_t n, bool end, struct buf *out);
+/**
+ * Go on from what the subtasks of a round gave. The first call counts, so
+ * that each subtask may make it before its first partition.
+ *
+ * @param b NULL: the step is new.
+ * @return 0, or ERR_IO for damaged bytes. @thread any.
+ */
+MUST_USE int wm_source_restore(struct wm_source *s, const struct step_blobs *b,
+                               struct err *e);
 
 /** The partition's watermark, as records read next are judged by. */
 int64_t wm_part_now(const struct wm_part *p);

@@ -149,6 +149,12 @@ first_beyond(const struct window_spec *w, int64_t start, int64_t extra,
 }
 
 int64_t
+window_unfired(const struct window_spec *w, int64_t start, int64_t wm)
+{
+    return first_beyond(w, start, 0, wm);
+}
+
+int64_t
 window_deadline(const struct window_spec *w, int64_t slice, int64_t first,
                 int64_t wm)
 {

@@ -95,6 +95,11 @@ int64_t window_last(const struct window_spec *w, int64_t start);
 /** End of a window (INT64_MAX for global). */
 int64_t window_end(const struct window_spec *w, int64_t start);
 /**
+ * Start of the first window from the one at `start` on that has not fired
+ * when the watermark is `wm` (not WM_MAX, at which all have).
+ */
+int64_t window_unfired(const struct window_spec *w, int64_t start, int64_t wm);
+/**
  * The next watermark at which something happens to an entry: the end of its
  * first window that is still open at `wm`, or the purge of a closed one.
  */

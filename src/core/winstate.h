@@ -13,6 +13,13 @@
  * | re-fired        | late change within lateness: dirty rows |
  * | purged          | end - 1 + lateness <= watermark         |
  *
+ * Rounds. With winstate_track() every entry that changes is known without a
+ * scan. At a barrier winstate_freeze() sets these apart (it touches none of
+ * them) and winstate_save() encodes them in pieces between messages; one that
+ * changes before its turn is encoded first. The store keeps an entry under
+ * its key group, the namespace (slice, first) and its key; winstate_load()
+ * takes it back.
+ *
  * Owner: one subtask. Limits: memory is what the open windows hold.
  */
 #ifndef CORE_WINSTATE_H
@@ -23,6 +30,7 @@
 
 #include "core/agg.h"
 #include "core/partial.h"
+#include "core/snapshot.h"
 #include "core/table.h"
 #include "core/window.h"
 
@@ -33,6 +41,8 @@ struct winrow {
     const char *key; /* canonical key */
     uint32_t key_len;
     bool poisoned; /* values of different types met: the row is lost */
+    const struct err *unsaved; /* its accumulators could not be saved: why;
+                                  the row is lost. NULL: they could */
     int64_t start, end;
     const void *block;
 };
@@ -70,6 +80,74 @@ bool winstate_has_late(const struct winstate *w);
  */
 int winstate_fire(struct winstate *w, uint32_t max, winstate_row_f *row,
                   void *arg, struct err *e);
+
+/* ---- rounds ---- */
+
+enum { WINSTATE_NS_SIZE = 16 };
+
+/** Keep track of changes, by key groups of `max_parallelism`. @thread the
+ * owner, before the first entry. */
+void winstate_track(struct winstate *w, uint32_t max_parallelism);
+/**
+ * At the barrier of `round`: set apart what changed since the one before.
+ *
+ * Nothing may be frozen still, firing be unfinished or re-fired rows wait.
+ * @return the round's snapshot, the caller's; the state puts changes into it
+ *         until winstate_save() says that all are there.
+ */
+struct snapshot *winstate_freeze(struct winstate *w, uint64_t round);
+/**
+ * Encode up to `max` frozen entries. Accumulators that cannot be encoded are
+ * lost, which their row will say.
+ * @return whether more are left.
+ */
+bool winstate_save(struct winstate *w, uint32_t max);
+
+/* A slice, as the blob of a round tells it. */
+struct winstate_slice {
+    int64_t start, first;
+    uint64_t entries; /* of this subtask */
+};
+
+struct winstate_blob {
+    int64_t fired; /* watermark; windows that ended up to it have fired */
+    struct winstate_slice *slices;
+    uint32_t count;
+};
+
+/** Append the watermark that is reached and the slices there are. */
+void winstate_put(const struct winstate *w, struct buf *out);
+/**
+ * Read it back.
+ * @param ret to be ended by winstate_blob_fini(), also after a failure.
+ * @return 0, or ERR_IO for damaged bytes. @thread any.
+ */
+MUST_USE int winstate_blob_read(const struct buf *b, struct winstate_blob *ret,
+                                struct err *e);
+void winstate_blob_fini(struct winstate_blob *b);
+
+/** Begin where windows up to `wm` have fired. Before the first entry. */
+void winstate_set_fired(struct winstate *w, int64_t wm);
+
+/* An entry of the store. */
+struct winstate_entry {
+    const void *ns; /* WINSTATE_NS_SIZE bytes */
+    uint64_t hash;  /* hash_key() of the key */
+    const void *key;
+    uint32_t key_len;
+    const void *value; /* value_len bytes */
+    size_t value_len;
+    int64_t fired; /* where it was: windows up to this have fired */
+};
+
+/**
+ * Take an entry of the store, as clean. One that comes from a subtask that
+ * was further, without lateness, counts only for windows that have not fired
+ * there; it is changed then, and saved under its new name.
+ * @return 0, ERR_IO for damaged bytes, or what decoding says.
+ */
+MUST_USE int winstate_load(struct winstate *w, const struct winstate_entry *v,
+                           struct err *e);
 
 /** Entries held; bytes held without what blocks own. */
 uint64_t winstate_keys(const struct winstate *w);

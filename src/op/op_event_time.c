@@ -265,10 +265,21 @@ add_part(struct op_event_time *t, const struct mark *m)
 static void
 give_time(struct op *op, const struct mark *m)
 {
-    struct snapshot *s = snapshot_new(
-        m->kind == MARK_BARRIER ? m->round : SNAPSHOT_END);
+    struct op_event_time *t = (struct op_event_time *)(void *)op;
+    bool end = m->kind == MARK_END;
+    struct snapshot *s = snapshot_new(end ? SNAPSHOT_END : m->round);
 
+    wm_source_put(t->clock, t->parts, t->part_count, end, &s->blob);
     op_give(op, &s);
+}
+
+static int
+event_time_restore(struct op *op, struct err *e)
+{
+    struct op_event_time *t = (struct op_event_time *)(void *)op;
+
+    return wm_source_restore(
+        t->clock, restored_find(op->env->job->restored, op->step->name), e);
 }
 
 static int
@@ -351,6 +362,7 @@ op_event_time_new(struct op_env *env, const struct plan_step *s,
     static const struct op_type type = {.batch = event_time_batch,
                                         .mark = event_time_mark,
                                         .tick = event_time_tick,
+                                        .restore = event_time_restore,
                                         .free = event_time_free};
     struct op_event_time *t = mem_zalloc(sizeof *t);
     int r;

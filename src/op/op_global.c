@@ -4,18 +4,29 @@
  * Two phases: partials are merged as they come. One phase: records arrive
  * behind a hash exchange with their key and verdict. Rows of a firing window
  * are emitted in pieces; the mark that caused them is held until the last.
+ *
+ * Rounds: at a barrier late rows go out, then what changed is frozen, and the
+ * mark goes on at once; the frozen part is encoded in pieces between messages
+ * (global_save) and given when it is whole. At the end of input nothing
+ * follows, so the pieces are saved before the mark goes on.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "core/winstate.h"
 #include "op/agg_args.h"
 #include "op/key_eval.h"
+#include "op/op_state.h"
 #include "op/row.h"
 
-enum { AHEAD = 16 };
+enum {
+    AHEAD = 16,
+    SAVE_STEP = 64,       /* entries between two looks at the clock */
+    SAVE_NS = 1000 * 1000 /* of one piece */
+};
 
 struct op_global {
     struct op op;
@@ -29,6 +40,9 @@ struct op_global {
     struct batch rows, late;
     struct mark held; /* forwarded when the rows are out */
     bool has_held, has_late, own_keys;
+    bool held_frozen;       /* what the held mark's round keeps is set apart */
+    struct op_state *store; /* NULL: the job keeps no checkpoints */
+    struct snapshot *snap;  /* while saving */
     int64_t latency_ms, late_since_ms; /* of re-fired rows */
 };
 
@@ -54,34 +68,99 @@ emit_rows(struct op_global *g, struct err *e)
     return r;
 }
 
+static void
+enter_script(const struct op *op)
+{
+    if (op->env->script != NULL)
+        script_set_step(op->env->script, op->step->name);
+}
+
+static int
+global_save(struct op *op, struct err *e)
+{
+    struct op_global *g = (struct op_global *)(void *)op;
+    int64_t until = clock_mono_ns() + SAVE_NS;
+    bool more;
+
+    (void)e;
+    enter_script(op);
+    do
+        more = winstate_save(g->state, SAVE_STEP);
+    while (more && clock_mono_ns() < until);
+    if (more)
+        return 0;
+    op->saving = false;
+    op_give(op, &g->snap);
+    return 0;
+}
+
+/* Set apart what the round of the held mark keeps. */
+static void
+freeze(struct op_global *g)
+{
+    uint64_t round =
+        g->held.kind == MARK_BARRIER ? g->held.round : SNAPSHOT_END;
+    int64_t began = clock_mono_ns();
+    struct snapshot *s;
+
+    g->held_frozen = true;
+    if (g->store == NULL) {
+        s = snapshot_new(round);
+        op_give(&g->op, &s);
+        return;
+    }
+    s = winstate_freeze(g->state, round);
+    winstate_put(g->state, &s->blob);
+    s->pause_ns = clock_mono_ns() - began;
+    g->snap = s;
+    g->op.saving = true;
+}
+
+/* What the held mark waits for beside rows. @return 1 more, 0, < 0. */
+static int
+save_held(struct op_global *g, struct err *e)
+{
+    int r;
+
+    if (g->held.kind != MARK_BARRIER && g->held.kind != MARK_END)
+        return 0;
+    if (!g->held_frozen) {
+        if (g->op.saving) { /* the round before is not whole yet */
+            r = global_save(&g->op, e);
+            return r != 0 ? r : 1;
+        }
+        freeze(g);
+    }
+    if (g->held.kind == MARK_BARRIER || !g->op.saving)
+        return 0;
+    r = global_save(&g->op, e);
+    return r != 0 ? r : g->op.saving;
+}
+
 static int
 global_resume(struct op *op, struct err *e)
 {
     struct op_global *g = (struct op_global *)(void *)op;
     int more, r;
 
-    if (op->env->script != NULL)
-        script_set_step(op->env->script, op->step->name);
+    enter_script(op);
     more = winstate_fire(g->state, OP_ROWS_MAX, take_row, g, e);
     if (more < 0)
         return more;
     r = emit_rows(g, e);
     if (r != 0 || more == 1)
         return r != 0 ? r : 1;
-    op->pending = false;
     if (!winstate_has_late(g->state))
         g->late_since_ms = -1;
     atomic_store_explicit(&op->count->keys, winstate_keys(g->state),
                           memory_order_relaxed);
+    r = g->has_held ? save_held(g, e) : 0;
+    if (r != 0)
+        return r;
+    op->pending = false;
     if (!g->has_held)
         return 0;
     g->has_held = false;
-    if (g->held.kind == MARK_BARRIER || g->held.kind == MARK_END) {
-        struct snapshot *s = snapshot_new(
-            g->held.kind == MARK_BARRIER ? g->held.round : SNAPSHOT_END);
-
-        op_give(op, &s);
-    }
     return op_forward(op, &g->held, e);
 }
 
@@ -102,6 +181,7 @@ global_mark(struct op *op, const struct mark *m, struct err *e)
     }
     g->held = *m;
     g->has_held = true;
+    g->held_frozen = false;
     op->pending = true;
     return 0;
 }
@@ -207,7 +287,7 @@ add_entry(struct op_global *g, const struct rec *r, const struct partial *head,
         return false;
     *ret_bad = agg_args_put(&g->args, r, t->block, e);
     if (*ret_bad == 0)
-        t->count++;
+        t->count += t->count != UINT32_MAX;
     return true;
 }
 
@@ -295,8 +375,7 @@ global_batch(struct op *op, struct batch *b, struct err *e)
     uint32_t i;
     int r;
 
-    if (op->env->script != NULL)
-        script_set_step(op->env->script, op->step->name);
+    enter_script(op);
     if (b->keys == NULL)
         count_add(&op->count->records_in, b->n);
     reader_load(op->reader, b);
@@ -344,11 +423,96 @@ global_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
     return 0;
 }
 
+struct load {
+    struct op_global *g;
+    const int64_t *fired; /* of each subtask then */
+    uint32_t count;
+};
+
+static int
+load_entry(void *arg, const struct store_key *key, const void *value,
+           size_t value_len, struct err *e)
+{
+    const struct load *l = arg;
+    struct winstate_entry v = {
+        .ns = key->ns,
+        .hash = hash_key(key->key, key->key_len),
+        .key = key->key,
+        .key_len = (uint32_t)key->key_len,
+        .value = value,
+        .value_len = value_len,
+        .fired = l->fired[key_group_subtask(
+            key->group, l->count, l->g->op.env->plan->max_parallelism)]};
+
+    if (key->ns_len != WINSTATE_NS_SIZE || key->key_len > KEY_SIZE_MAX)
+        return err_set(e, ERR_IO, "this is no state of a window");
+    return winstate_load(l->g->state, &v, e);
+}
+
+/* The watermarks up to which windows have fired in the subtasks of then that
+ * held any of the own key groups; the state goes on from the least. */
+static int
+restore_fired(struct op_global *g, const struct step_blobs *b, int64_t *fired,
+              struct err *e)
+{
+    uint32_t max = g->op.env->plan->max_parallelism, i, last;
+    struct op_groups own =
+        op_state_groups(g->op.env->subtask, g->op.step->parallelism, max);
+    int64_t least = WM_MAX;
+    int r = 0;
+
+    i = key_group_subtask(own.first, b->count, max);
+    last = key_group_subtask(own.last, b->count, max);
+    for (; i <= last && r == 0; i++) {
+        struct winstate_blob w;
+
+        r = winstate_blob_read(&b->blobs[i], &w, e);
+        fired[i] = w.fired;
+        least = w.fired < least ? w.fired : least;
+        winstate_blob_fini(&w);
+    }
+    if (r == 0)
+        winstate_set_fired(g->state, least);
+    return r;
+}
+
+static int
+global_restore(struct op *op, struct err *e)
+{
+    struct op_global *g = (struct op_global *)(void *)op;
+    const struct op_job *job = op->env->job;
+    const struct step_blobs *b = restored_find(job->restored, op->step->name);
+    struct load l = {.g = g};
+    int64_t *fired;
+    int r;
+
+    if (b == NULL || b->count == 0)
+        return 0;
+    if (job->restored->max_parallelism != op->env->plan->max_parallelism)
+        return err_set(e, ERR_CONFIG,
+                       "max_parallelism is %u, and the state was kept with "
+                       "%u",
+                       op->env->plan->max_parallelism,
+                       job->restored->max_parallelism);
+    enter_script(op);
+    l.count = b->count;
+    l.fired = fired = mem_zalloc(b->count * sizeof *fired);
+    r = restore_fired(g, b, fired, e);
+    if (r == 0)
+        r = op_state_each(g->store, load_entry, &l, e);
+    free(fired);
+    atomic_store_explicit(&op->count->keys, winstate_keys(g->state),
+                          memory_order_relaxed);
+    return r;
+}
+
 static void
 global_free(struct op *op)
 {
     struct op_global *g = (struct op_global *)(void *)op;
 
+    snapshot_free(&g->snap);
+    op_state_free(&g->store);
     winstate_free(&g->state);
     free(g->scratch);
     row_format_free(&g->format);
@@ -403,6 +567,10 @@ global_init(struct op_global *g, struct err *e)
     if (!g->args.set->mergeable)
         window_spec_keep_whole(&g->window);
     g->state = winstate_new(&g->window, g->args.set);
+    if (g->op.env->job->store != NULL) {
+        winstate_track(g->state, g->op.env->plan->max_parallelism);
+        g->store = op_state_new(&g->op);
+    }
     g->scratch = mem_alloc(g->args.set->size);
     g->format = row_format_new(g->op.step, g->args.set,
                                key_is_read(g->op.env->plan, g->op.step));
@@ -418,6 +586,8 @@ op_global_new(struct op_env *env, const struct plan_step *s,
                                         .mark = global_mark,
                                         .resume = global_resume,
                                         .tick = global_tick,
+                                        .restore = global_restore,
+                                        .save = global_save,
                                         .free = global_free};
     struct op_global *g = mem_zalloc(sizeof *g);
     int r;

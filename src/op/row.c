@@ -182,6 +182,10 @@ row_put(struct row_format *f, struct batch *b, const struct winrow *row,
         return err_record(e, CAUSE_TYPE,
                           "values of different types met in "
                           "one window, numbers and strings");
+    if (row->unsaved != NULL) {
+        *e = *row->unsaved;
+        return e->code;
+    }
     buf_clear(&f->buf);
     put_key(f, row, &ext);
     if (f->has_window)

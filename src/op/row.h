@@ -24,7 +24,8 @@ struct row_format *row_format_new(const struct plan_step *step,
 void row_format_free(struct row_format **f);
 /**
  * Append one row to `b`.
- * @return 0, or ERR_RECORD (overflow, type, user_error): nothing appended.
+ * @return 0, or ERR_RECORD (overflow, type, user_error; an accumulator that
+ *         could not be saved): nothing appended.
  */
 MUST_USE int row_put(struct row_format *f, struct batch *b,
                      const struct winrow *row, struct err *e);

@@ -1,0 +1,320 @@
+/*
+ * Window state in rounds: random records, watermarks, barriers, pieces of
+ * saving, crashes and restores with other parallelism, against a state that
+ * is never disturbed and against what the disk should hold.
+ */
+#include "winstate_util.h"
+
+enum { STATES_MAX = 5, INPUTS_MAX = 4000, RUNS = 150, STEPS = 400 };
+
+struct run {
+    struct window_spec spec;
+    struct aggset *set;
+    struct winstate *plain; /* undisturbed */
+    struct rows plain_rows;
+    struct winstate *states[STATES_MAX];
+    uint32_t count;
+    struct rows rows, rows_at_round;
+    struct items disk, want;
+    struct buf blobs[STATES_MAX]; /* of the last complete round */
+    uint32_t blob_count;
+    struct input inputs[INPUTS_MAX]; /* since then */
+    uint32_t input_count, barrier;   /* inputs before the barrier */
+    struct snapshot *snaps[STATES_MAX];
+    struct rows rows_at_barrier;
+    struct buf next_blobs[STATES_MAX];
+    bool saving;
+    uint64_t round, puts, dels;
+    int64_t wm, now;
+};
+
+static uint32_t
+owner_of(const struct run *r, const char *key, uint32_t len, uint32_t n)
+{
+    (void)r;
+    return key_group_subtask(key_group(hash_key(key, len), MAX_PAR), n,
+                             MAX_PAR);
+}
+
+/* Apply an input to the disturbed states. */
+static void
+apply(struct run *r, const struct input *in)
+{
+    char key[16];
+    uint32_t i, len = input_key(in, key);
+
+    if (in->kind == IN_RECORD) {
+        input_add(r->states[owner_of(r, key, len, r->count)], in);
+        return;
+    }
+    for (i = 0; i < r->count; i++) {
+        if (in->kind == IN_WATERMARK)
+            winstate_advance(r->states[i], in->wm);
+        else
+            winstate_flush_late(r->states[i]);
+        rows_fire(r->states[i], &r->rows);
+    }
+}
+
+static void
+take(struct run *r, const struct input *in)
+{
+    assert_true(r->input_count < INPUTS_MAX);
+    r->inputs[r->input_count++] = *in;
+    apply(r, in);
+    if (in->kind == IN_RECORD) {
+        input_add(r->plain, in);
+        return;
+    }
+    if (in->kind == IN_WATERMARK)
+        winstate_advance(r->plain, in->wm);
+    else
+        winstate_flush_late(r->plain);
+    rows_fire(r->plain, &r->plain_rows);
+}
+
+static void
+barrier(struct run *r)
+{
+    static const struct input flush = {.kind = IN_FLUSH};
+    uint32_t i;
+
+    take(r, &flush);
+    r->round++;
+    for (i = 0; i < r->count; i++) {
+        r->snaps[i] = winstate_freeze(r->states[i], r->round);
+        buf_clear(&r->next_blobs[i]);
+        winstate_put(r->states[i], &r->next_blobs[i]);
+    }
+    items_clear(&r->want);
+    disk_expect(&r->want, r->plain);
+    items_copy(&r->rows_at_barrier.list, &r->rows.list);
+    r->barrier = r->input_count;
+    r->saving = true;
+}
+
+/* A piece of saving; when all is saved, the round is on disk. */
+static void
+piece(struct run *r)
+{
+    bool more = false;
+    uint32_t i;
+
+    for (i = 0; i < r->count; i++)
+        more = winstate_save(r->states[i], util_below(4)) || more;
+    if (more)
+        return;
+    for (i = 0; i < r->count; i++) {
+        assert_int_equal(r->snaps[i]->round, r->round);
+        r->puts += r->snaps[i]->puts;
+        r->dels += r->snaps[i]->dels;
+        disk_apply(&r->disk, r->snaps[i]);
+        snapshot_free(&r->snaps[i]);
+        buf_clear(&r->blobs[i]);
+        buf_add(&r->blobs[i], r->next_blobs[i].data, r->next_blobs[i].len);
+    }
+    r->blob_count = r->count;
+    items_equal(&r->disk, &r->want);
+    items_copy(&r->rows_at_round.list, &r->rows_at_barrier.list);
+    memmove(r->inputs, r->inputs + r->barrier,
+            (r->input_count - r->barrier) * sizeof r->inputs[0]);
+    r->input_count -= r->barrier;
+    r->saving = false;
+}
+
+static void
+start(struct run *r)
+{
+    uint32_t i;
+
+    for (i = 0; i < r->count; i++) {
+        r->states[i] = winstate_new(&r->spec, r->set);
+        winstate_track(r->states[i], MAX_PAR);
+    }
+}
+
+static void
+load(struct run *r)
+{
+    int64_t fired[STATES_MAX];
+    struct winstate_blob b;
+    struct err e;
+    uint32_t i, group;
+    size_t k;
+
+    for (i = 0; i < r->blob_count; i++) {
+        assert_int_equal(winstate_blob_read(&r->blobs[i], &b, &e), 0);
+        fired[i] = b.fired;
+        assert_int_equal(fired[i], fired[0]);
+        winstate_blob_fini(&b);
+    }
+    for (i = 0; i < r->count; i++)
+        winstate_set_fired(r->states[i], fired[0]);
+    for (k = 0; k < r->disk.n; k++) {
+        const struct item *d = &r->disk.at[k];
+        struct winstate_entry v = {.ns = d->name + 2,
+                                   .key = d->name + 18,
+                                   .key_len = (uint32_t)d->name_len - 18,
+                                   .value = d->value,
+                                   .value_len = d->value_len};
+        uint16_t g;
+
+        memcpy(&g, d->name, 2);
+        group = g;
+        v.hash = hash_key(v.key, v.key_len);
+        assert_int_equal(key_group(v.hash, MAX_PAR), group);
+        v.fired = fired[key_group_subtask(group, r->blob_count, MAX_PAR)];
+        i = key_group_subtask(group, r->count, MAX_PAR);
+        assert_int_equal(winstate_load(r->states[i], &v, &e), 0);
+    }
+}
+
+/* Lose all but disk, blobs and the rows of the last round; go on with other
+ * parallelism and do the inputs since then again. */
+static void
+crash(struct run *r)
+{
+    uint32_t i;
+
+    for (i = 0; i < r->count; i++) {
+        winstate_free(&r->states[i]);
+        snapshot_free(&r->snaps[i]);
+    }
+    items_copy(&r->rows.list, &r->rows_at_round.list);
+    r->saving = false;
+    r->count = 1 + util_below(STATES_MAX);
+    start(r);
+    if (r->blob_count > 0)
+        load(r);
+    for (i = 0; i < r->input_count; i++)
+        apply(r, &r->inputs[i]);
+}
+
+static void
+step(struct run *r)
+{
+    struct input in = {.kind = IN_RECORD};
+
+    r->now++;
+    switch (util_below(24)) {
+    case 0:
+    case 1:
+        in.kind = IN_WATERMARK;
+        r->wm = r->wm == WM_NONE ? r->now - 150 : r->wm + util_below(24);
+        in.wm = r->wm;
+        take(r, &in);
+        return;
+    case 2:
+        in.kind = IN_FLUSH;
+        take(r, &in);
+        return;
+    case 3:
+        if (!r->saving)
+            barrier(r);
+        return;
+    case 4:
+    case 5:
+        if (r->saving)
+            piece(r);
+        return;
+    case 6:
+        if (util_below(4) == 0)
+            crash(r);
+        return;
+    default:
+        break;
+    }
+    in.ts = r->now + util_below(140) - 220;
+    in.wm = r->wm;
+    in.key = util_below(UTIL_KEYS);
+    in.direct = util_below(2) == 0;
+    in.v[0] = val_int((int64_t)util_below(1000) - 500);
+    in.v[1] = in.v[2] = in.v[3] = in.v[0];
+    take(r, &in);
+}
+
+static struct run run;
+
+static void
+random_spec(struct window_spec *w)
+{
+    int64_t slide = 1 + util_below(30);
+
+    *w = (struct window_spec){
+        .kind = WINDOW_HOPPING, .slide = slide, .size = slide + util_below(90)};
+    if (util_below(3) == 0)
+        w->size = slide;
+    if (util_below(2) == 0)
+        w->lateness = 1 + util_below(50);
+    for (w->slice = w->size;
+         w->size % w->slice != 0 || w->slide % w->slice != 0;)
+        w->slice--;
+    if (util_below(5) == 0)
+        window_spec_keep_whole(w);
+}
+
+static void
+rounds_keep_what_is_there_at_the_barrier(void **state)
+{
+    struct run *r = &run;
+    struct arena a;
+    struct opt *list;
+    uint64_t puts = 0, dels = 0;
+    uint32_t i, k;
+
+    (void)state;
+    arena_init(&a);
+    list = opt_new_list(&a);
+    (void)util_call(&a, list, "sum", 1);
+    (void)util_call(&a, list, "max", 1);
+    for (i = 0; i < RUNS; i++) {
+        memset(r, 0, sizeof *r);
+        random_spec(&r->spec);
+        r->set = util_set(list);
+        r->plain_rows.set = r->rows.set = r->set;
+        r->plain_rows.append = r->rows.append = r->spec.lateness == 0;
+        r->wm = WM_NONE;
+        r->plain = winstate_new(&r->spec, r->set);
+        r->count = 1 + util_below(STATES_MAX);
+        start(r);
+        for (k = 0; k < STEPS; k++)
+            step(r);
+        while (r->saving)
+            piece(r);
+        take(r, &(struct input){.kind = IN_WATERMARK, .wm = WM_MAX});
+        items_equal(&r->rows.list, &r->plain_rows.list);
+        barrier(r);
+        while (r->saving)
+            piece(r);
+        assert_int_equal(r->disk.n, 0);
+        puts += r->puts;
+        dels += r->dels;
+        for (k = 0; k < r->count; k++)
+            winstate_free(&r->states[k]);
+        winstate_free(&r->plain);
+        for (k = 0; k < STATES_MAX; k++) {
+            buf_fini(&r->blobs[k]);
+            buf_fini(&r->next_blobs[k]);
+        }
+        items_fini(&r->rows.list);
+        items_fini(&r->rows_at_round.list);
+        items_fini(&r->rows_at_barrier.list);
+        items_fini(&r->plain_rows.list);
+        items_fini(&r->disk);
+        items_fini(&r->want);
+        aggset_free(&r->set);
+    }
+    assert_true(puts > 1000 && dels > 1000 && puts >= dels);
+    arena_fini(&a);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounds_keep_what_is_there_at_the_barrier),
+    };
+
+    (void)util_seed();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

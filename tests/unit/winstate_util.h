@@ -1,0 +1,271 @@
+/*
+ * Helpers of the tests of window state and rounds: a disk as plain as can be
+ * (a list of entries), rows as text, and a random stream of partials.
+ */
+#ifndef TESTS_WINSTATE_UTIL_H
+#define TESTS_WINSTATE_UTIL_H
+
+#include "agg_util.h"
+#include "base/mem.h"
+#include "core/rec.h"
+#include "core/snapshot.h"
+#include "core/winstate_impl.h"
+
+enum { MAX_PAR = 128, UTIL_KEYS = 40 };
+
+/* ---- a list of named bytes ---- */
+
+struct item {
+    char *name, *value; /* name_len, value_len bytes */
+    size_t name_len, value_len;
+};
+
+struct items {
+    struct item *at;
+    size_t n, cap;
+};
+
+static inline struct item *
+items_find(struct items *l, const void *name, size_t len)
+{
+    size_t i;
+
+    for (i = 0; i < l->n; i++)
+        if (l->at[i].name_len == len && memcmp(l->at[i].name, name, len) == 0)
+            return &l->at[i];
+    return NULL;
+}
+
+static inline void
+items_del(struct items *l, const void *name, size_t len)
+{
+    struct item *i = items_find(l, name, len);
+
+    if (i == NULL)
+        return;
+    free(i->name);
+    free(i->value);
+    *i = l->at[--l->n];
+}
+
+static inline void
+items_set(struct items *l, const void *name, size_t len, const void *value,
+          size_t value_len)
+{
+    items_del(l, name, len);
+    mem_grow(&l->at, &l->cap, l->n + 1, sizeof *l->at);
+    l->at[l->n++] = (struct item){.name = mem_dup(name, len),
+                                  .value = mem_dup(value, value_len),
+                                  .name_len = len,
+                                  .value_len = value_len};
+}
+
+static inline void
+items_clear(struct items *l)
+{
+    while (l->n > 0) {
+        l->n--;
+        free(l->at[l->n].name);
+        free(l->at[l->n].value);
+    }
+}
+
+static inline void
+items_fini(struct items *l)
+{
+    items_clear(l);
+    free(l->at);
+    memset(l, 0, sizeof *l);
+}
+
+static inline void
+items_copy(struct items *to, const struct items *from)
+{
+    size_t i;
+
+    items_clear(to);
+    for (i = 0; i < from->n; i++)
+        items_set(to, from->at[i].name, from->at[i].name_len, from->at[i].value,
+                  from->at[i].value_len);
+}
+
+static inline void
+items_equal(struct items *a, struct items *b)
+{
+    size_t i;
+
+    assert_int_equal(a->n, b->n);
+    for (i = 0; i < a->n; i++) {
+        struct item *x = &a->at[i];
+        struct item *y = items_find(b, x->name, x->name_len);
+
+        assert_non_null(y);
+        assert_int_equal(x->value_len, y->value_len);
+        assert_memory_equal(x->value, y->value, x->value_len);
+    }
+}
+
+/* ---- the disk: name = group (2), namespace, key ---- */
+
+static inline void
+disk_apply(struct items *disk, const struct snapshot *s)
+{
+    struct snapshot_change c;
+    struct buf name;
+    size_t at = 0;
+
+    buf_init(&name);
+    while (snapshot_next(s, &at, &c) == 1) {
+        buf_clear(&name);
+        buf_add(&name, &c.key.group, 2);
+        buf_add(&name, c.key.ns, c.key.ns_len);
+        buf_add(&name, c.key.key, c.key.key_len);
+        if (c.del)
+            items_del(disk, name.data, name.len);
+        else
+            items_set(disk, name.data, name.len, c.value, c.value_len);
+    }
+    buf_fini(&name);
+}
+
+/* What the disk should hold: every entry there is, by its own bytes. */
+static inline void
+disk_expect(struct items *want, const struct winstate *w)
+{
+    struct buf name;
+    uint32_t i;
+
+    buf_init(&name);
+    for (i = 0; i < w->slice_count; i++) {
+        const struct slice *at = w->slices[i];
+        struct table_iter it = {0, 0};
+        struct table_entry *en;
+
+        while ((en = table_next(&at->table, &it)) != NULL) {
+            uint64_t start = (uint64_t)at->start ^ UINT64_C(1) << 63;
+            uint64_t first = (uint64_t)at->first ^ UINT64_C(1) << 63;
+            uint16_t group = (uint16_t)key_group(en->hash, MAX_PAR);
+            char head[5] = {(char)(en->flags & ENTRY_LOST)};
+            struct buf value;
+            struct err e;
+
+            if (en->count == 0)
+                continue;
+            start = __builtin_bswap64(start);
+            first = __builtin_bswap64(first);
+            buf_clear(&name);
+            buf_add(&name, &group, 2);
+            buf_add(&name, &start, 8);
+            buf_add(&name, &first, 8);
+            buf_add(&name, table_key(&at->table, en), en->key_len);
+            buf_init(&value);
+            memcpy(head + 1, &en->count, 4);
+            buf_add(&value, head, 5);
+            if ((en->flags & ENTRY_LOST) == 0)
+                assert_int_equal(aggset_encode(w->set, en->block, &value, &e),
+                                 0);
+            items_set(want, name.data, name.len, value.data, value.len);
+            buf_fini(&value);
+        }
+    }
+    buf_fini(&name);
+}
+
+/* ---- rows ---- */
+
+struct rows {
+    const struct aggset *set;
+    struct items list; /* name = window start and key */
+    bool append;       /* a row must not come twice */
+};
+
+static inline int
+rows_take(void *arg, const struct winrow *row, struct err *e)
+{
+    struct rows *r = arg;
+    struct buf name, value;
+
+    (void)e;
+    buf_init(&name);
+    buf_init(&value);
+    buf_add(&name, &row->start, sizeof row->start);
+    buf_add(&name, row->key, row->key_len);
+    if (row->poisoned || row->unsaved != NULL)
+        buf_adds(&value, row->poisoned ? "types" : row->unsaved->msg);
+    else
+        buf_adds(&value, util_text(r->set, row->block));
+    if (r->append)
+        assert_null(items_find(&r->list, name.data, name.len));
+    items_set(&r->list, name.data, name.len, value.data, value.len);
+    buf_fini(&name);
+    buf_fini(&value);
+    return 0;
+}
+
+static inline void
+rows_fire(struct winstate *w, struct rows *r)
+{
+    struct err e;
+    int more;
+
+    do
+        more = winstate_fire(w, 1 + util_below(4), rows_take, r, &e);
+    while (more == 1);
+    assert_int_equal(more, 0);
+}
+
+/* ---- input ---- */
+
+struct input { /* one record, or a watermark, or a flush of late rows */
+    enum { IN_RECORD, IN_WATERMARK, IN_FLUSH } kind;
+    int64_t ts, wm;
+    uint32_t key;
+    bool direct; /* added to the entry, as in one phase */
+    struct val v[4]; /* of each aggregate the same */
+};
+
+static inline uint32_t
+input_key(const struct input *in, char out[16])
+{
+    return (uint32_t)snprintf(out, 16, "key-%u", in->key);
+}
+
+/* Give a record to the state, as op_global does: whole windows by merging. */
+static inline void
+input_add(struct winstate *w, const struct input *in)
+{
+    char key[16];
+    uint32_t len = input_key(in, key);
+    struct partial p = {
+        .hash = hash_key(key, len), .key = key, .key_len = len, .count = 1};
+    struct window_place place;
+    void *block;
+    int64_t at;
+    struct err e;
+
+    window_place(&w->spec, in->ts, in->wm, &place);
+    if (place.late)
+        return;
+    p.first = w->spec.whole ? WINDOW_FIRST_ALL : place.first;
+    for (at = place.slice; at <= (w->spec.whole ? place.last : place.slice);
+         at += w->spec.slide) {
+        p.slice = at;
+        if (in->direct) {
+            struct table_entry *en = winstate_upsert(w, &p);
+
+            if (en != NULL &&
+                aggset_add(w->set, en->block, in->v, NULL, &e) == 0)
+                en->count++;
+            continue;
+        }
+        p.block = util_block(w->set);
+        block = p.block;
+        if (aggset_add(w->set, block, in->v, NULL, &e) == 0)
+            (void)winstate_merge(w, &p);
+        else
+            aggset_fini(w->set, block);
+        free(block);
+    }
+}
+
+#endif
