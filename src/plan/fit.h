@@ -45,7 +45,13 @@ struct fit_step {
     const char *step;
     enum fit_verdict verdict;
     const char *why; /* "" or the reason, one line */
-    bool drop;       /* its keyed state must be dropped from the store */
+    bool drop; /* FIT_LOST: what the store and the round's blobs have under
+                  this name is not for it: neither may reach a step */
+};
+
+enum {
+    FIT_ALLOW_LOSS = 1, /* --allow-state-loss: FIT_LOST is no refusal */
+    FIT_OTHER_NAME = 2  /* --new-lineage: a copy, maybe of another job name */
 };
 
 struct plan_fit {
@@ -57,7 +63,7 @@ struct plan_fit {
 /**
  * Compare `p` with the description `json` (`len` bytes).
  *
- * @param allow_loss --allow-state-loss: FIT_LOST is no refusal.
+ * @param flags 0 or some of FIT_ALLOW_LOSS, FIT_OTHER_NAME.
  * @param ret filled also when it is refused; ended by plan_fit_fini().
  * @return 0; ERR_JOBFILE with place: refused (state would be lost, auto-named
  *         stateful steps were added, removed or moved, max_parallelism or the
@@ -65,7 +71,7 @@ struct plan_fit {
  *         description is damaged. @thread any. @source API.md section 12.
  */
 MUST_USE int plan_fit_check(const struct plan *p, const char *json, size_t len,
-                            bool allow_loss, struct plan_fit *ret,
+                            unsigned flags, struct plan_fit *ret,
                             struct err *e);
 void plan_fit_fini(struct plan_fit *f);
 

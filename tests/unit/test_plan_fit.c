@@ -1,0 +1,595 @@
+#include <stdio.h>
+
+#include "plan_tree.h"
+
+#include "core/agg.h"
+#include "plan/fit.h"
+
+#define OPTIONS "parallelism:2"
+#define IN                                                                     \
+    "{kind:'source', name:'in', place:'j.lua:1', connector:'kafka',"           \
+    " conn:{topic:['t','u']}}"
+#define FILES(name, line, path)                                                \
+    "{kind:'source', name:'" name "', place:'j.lua:" line "',"                 \
+    " connector:'file', conn:{path:'" path "'}}"
+#define TIME(name, line, rest)                                                 \
+    "{kind:'event_time', name:'" name "', place:'j.lua:" line "', " rest "}"
+#define AGG(name, line, rest)                                                  \
+    "{kind:'aggregate', name:'" name "', place:'j.lua:" line "', " rest "}"
+#define KEY "key:[{name:'a', field:'a'}, {name:'k', func:@3}], "
+#define MINUTE                                                                 \
+    "window:{kind:'tumbling', size_ms:60000, slide_ms:60000, offset_ms:0,"     \
+    " place:'j.lua:7'}, lateness_ms:0, "
+#define COUNT "{name:'n', fn:'count', args:[], place:'j.lua:8'}"
+#define P99                                                                    \
+    "{name:'p', fn:'percentile', args:[{field:'v'}], q:0.99, q_text:'0.99',"   \
+    " error:0.01, place:'j.lua:8'}"
+#define CUSTOM                                                                 \
+    "{name:'c', fn:'custom', label:'c', args:[{field:'v'}], init:@1, add:@2,"  \
+    " result:@4, place:'j.lua:9'}"
+#define SINK(line, step)                                                       \
+    "{kind:'sink', name:'out', place:'j.lua:" line "', connector:'stdout',"    \
+    " inputs:[{step:" step "}]}"
+#define PARTS(name, line, path)                                                \
+    "{kind:'sink', name:'" name "', place:'j.lua:" line "',"                   \
+    " connector:'file', conn:{path:'" path "'}, inputs:[{step:1}]}"
+
+/* in -> time -> aggregate -> out, with one place left open. */
+#define ONE(agg) IN TIME("time", "2", "inputs:[{step:1}]") agg SINK("9", "3")
+#define NAMED(key, window, aggs)                                               \
+    ONE(AGG("w", "5", key window "aggs:[" aggs "], inputs:[{step:2}]"))
+
+static int
+no_key(struct buf *out, const struct val *v, struct err *e)
+{
+    (void)v;
+    (void)out;
+    return err_set(e, ERR_INTERNAL, "no key is encoded here");
+}
+
+struct fixture {
+    struct tree was, is;
+    struct buf state;
+    struct plan_fit fit;
+    struct err e;
+    int code;
+};
+
+static void
+build(struct tree *t, const char *name, const char *options, const char *steps)
+{
+    struct buf job;
+
+    buf_init(&job);
+    buf_addf(&job,
+             "{name:'%s', file:'j.lua', place:'j.lua:1', options:{%s},"
+             " steps:[%s]}",
+             name, options, steps);
+    (void)tree_plan(t, NULL, buf_cstr(&job));
+    buf_fini(&job);
+}
+
+static void
+describe(struct fixture *f, const char *options, const char *steps)
+{
+    build(&f->was, "t", options, steps);
+    buf_init(&f->state);
+    plan_state_put(f->was.p, &f->state);
+}
+
+static void
+compare(struct fixture *f, unsigned flags)
+{
+    err_clear(&f->e);
+    f->code = plan_fit_check(f->is.p, f->state.data, f->state.len, flags,
+                             &f->fit, &f->e);
+}
+
+/* A state made by the steps `was`, met by a plan of the steps `is`. */
+static void
+meet(struct fixture *f, const char *was, const char *is, unsigned flags)
+{
+    describe(f, OPTIONS, was);
+    build(&f->is, "t", OPTIONS, is);
+    compare(f, flags);
+}
+
+static void
+end(struct fixture *f)
+{
+    plan_fit_fini(&f->fit);
+    buf_fini(&f->state);
+    tree_free(&f->was);
+    tree_free(&f->is);
+}
+
+static const struct fit_step *
+entry(const struct fixture *f, const char *name)
+{
+    uint32_t i;
+
+    for (i = 0; i < f->fit.count; i++)
+        if (strcmp(f->fit.steps[i].step, name) == 0)
+            return &f->fit.steps[i];
+    fail_msg("no entry of %s", name);
+    return NULL;
+}
+
+/* Neither refused nor lost. */
+static void
+keeps(const char *was, const char *is, enum fit_verdict verdict)
+{
+    struct fixture f;
+
+    meet(&f, was, is, 0);
+    if (f.code != 0)
+        fail_msg("refused: %s: %s", f.e.where, f.e.msg);
+    assert_int_equal(entry(&f, "w")->verdict, verdict);
+    assert_false(entry(&f, "w")->drop);
+    end(&f);
+}
+
+/* Refused as a loss; with --allow-state-loss accepted, and dropped or not. */
+static void
+loses(const char *was, const char *is, const char *step, bool drop,
+      const char *msg)
+{
+    struct fixture f;
+    char text[512];
+
+    (void)snprintf(text, sizeof text, "state would be lost: %s: %s", step, msg);
+    meet(&f, was, is, 0);
+    assert_int_equal(f.code, ERR_JOBFILE);
+    assert_string_equal(f.e.msg, text);
+    assert_non_null(strstr(f.e.hint, "--allow-state-loss"));
+    end(&f);
+
+    meet(&f, was, is, FIT_ALLOW_LOSS);
+    assert_int_equal(f.code, 0);
+    assert_int_equal(entry(&f, step)->verdict, FIT_LOST);
+    assert_string_equal(entry(&f, step)->why, msg);
+    assert_int_equal(entry(&f, step)->drop, drop);
+    end(&f);
+}
+
+/* Refused whatever is allowed. */
+static void
+refuses(const char *was, const char *is, const char *where, const char *msg)
+{
+    struct fixture f;
+
+    meet(&f, was, is, FIT_ALLOW_LOSS);
+    assert_int_equal(f.code, ERR_JOBFILE);
+    assert_string_equal(f.e.msg, msg);
+    assert_string_equal(f.e.where, where);
+    end(&f);
+}
+
+static void
+a_description_reads_back_as_what_was_written(void **state)
+{
+    struct fixture f;
+    struct arena a;
+    const struct opt *o, *s, *aggs;
+    struct aggset *set;
+    struct err e;
+
+    (void)state;
+    describe(&f, OPTIONS ", max_parallelism:300",
+             NAMED(KEY, MINUTE, COUNT "," P99));
+    arena_init(&a);
+
+    assert_int_equal(plan_state_read(f.state.data, f.state.len, &a, &o, &e), 0);
+    assert_true(opt_is(o, "job", "t"));
+    assert_int_equal(opt_int(o, "max_parallelism", 0), 300);
+    assert_int_equal(opt_get(o, "steps")->len, 4);
+    s = opt_at(opt_get(o, "steps"), 2);
+    assert_true(opt_is(s, "name", "w") && opt_is(s, "kind", "aggregate"));
+    assert_true(opt_is(opt_at(opt_get(s, "key"), 0), "field", "a"));
+    assert_int_equal(opt_func(opt_at(opt_get(s, "key"), 1), "func"), 1);
+    assert_int_equal(opt_int(opt_get(s, "window"), "size_ms", 0), 60000);
+    assert_string_equal(opt_at(opt_get(s, "from"), 0)->s, "in");
+    aggs = opt_get(s, "aggs");
+    assert_int_equal(aggset_new(aggs, no_key, NULL, NULL, &set, &e), 0);
+    assert_int_equal(set->count, 2);
+    aggset_free(&set);
+
+    arena_fini(&a);
+    buf_fini(&f.state);
+    tree_free(&f.was);
+}
+
+static void
+strings_of_any_bytes_read_back(void **state)
+{
+    static const char json[] =
+        "{\"version\":1,\"job\":\"\\u0001\\n\\\"\\\\\xff\\u001f\","
+        "\"max_parallelism\":128,\"steps\":[],\"x\":[-5,1.5,1e+16,null,false,"
+        "{},[]]}";
+    const struct opt *o, *x;
+    struct arena a;
+    struct err e;
+
+    (void)state;
+    arena_init(&a);
+    assert_int_equal(plan_state_read(json, sizeof json - 1, &a, &o, &e), 0);
+    assert_string_equal(opt_str(o, "job", ""), "\x01\n\"\\\xff\x1f");
+    x = opt_get(o, "x");
+    assert_int_equal(x->len, 7);
+    assert_int_equal(x->first->i, -5);
+    assert_true(opt_at(x, 1)->d > 1.4 && opt_at(x, 1)->d < 1.6);
+    assert_int_equal(opt_at(x, 2)->type, OPT_DBL);
+    assert_int_equal(opt_at(x, 3)->type, OPT_NIL);
+    assert_int_equal(opt_at(x, 5)->type, OPT_MAP);
+    arena_fini(&a);
+}
+
+static void
+a_damaged_description_is_refused(void **state)
+{
+    struct fixture f;
+    const struct opt *o;
+    struct arena a;
+    struct err e;
+    size_t len;
+
+    (void)state;
+    describe(&f, OPTIONS, NAMED(KEY, MINUTE, CUSTOM));
+    arena_init(&a);
+    for (len = 0; len < f.state.len; len++) {
+        assert_int_equal(plan_state_read(f.state.data, len, &a, &o, &e),
+                         ERR_IO);
+        assert_int_equal(plan_state_max_parallelism(f.state.data, len), 0);
+    }
+    assert_int_equal(plan_state_max_parallelism(f.state.data, len), 128);
+    buf_addc(&f.state, ' ');
+    assert_int_equal(plan_state_read(f.state.data, f.state.len, &a, &o, &e),
+                     ERR_IO);
+
+    build(&f.is, "t", OPTIONS, NAMED(KEY, MINUTE, CUSTOM));
+    compare(&f, 0);
+    assert_int_equal(f.code, ERR_IO);
+    arena_fini(&a);
+    end(&f);
+}
+
+static void
+a_description_of_a_later_version_is_told_as_such(void **state)
+{
+    static const char json[] = "{\"version\":2}";
+    const struct opt *o;
+    struct arena a;
+    struct err e;
+
+    (void)state;
+    arena_init(&a);
+    assert_int_equal(plan_state_read(json, sizeof json - 1, &a, &o, &e),
+                     ERR_IO);
+    assert_non_null(strstr(e.msg, "version 2"));
+    arena_fini(&a);
+}
+
+static void
+what_did_not_change_is_kept(void **state)
+{
+    (void)state;
+    keeps(NAMED(KEY, MINUTE, COUNT "," CUSTOM),
+          NAMED(KEY, MINUTE, COUNT "," CUSTOM), FIT_KEPT);
+}
+
+static void
+functions_lateness_and_names_of_key_columns_may_change(void **state)
+{
+    (void)state;
+    keeps(NAMED(KEY, MINUTE, CUSTOM),
+          NAMED(KEY, MINUTE,
+                "{name:'c', fn:'custom', args:[{field:'v'}], init:@11,"
+                " add:@12, merge:@13, result:@14}"),
+          FIT_CHANGED);
+    keeps(NAMED(KEY, MINUTE, COUNT),
+          NAMED(KEY,
+                "window:{kind:'tumbling', size_ms:60000, slide_ms:60000,"
+                " offset_ms:0}, lateness_ms:5000, ",
+                COUNT),
+          FIT_CHANGED);
+    keeps(NAMED(KEY, MINUTE, COUNT),
+          NAMED("key:[{name:'b', field:'a'}, {name:'k', func:@9}], ", MINUTE,
+                COUNT),
+          FIT_CHANGED);
+}
+
+static void
+stateless_steps_and_places_may_move(void **state)
+{
+    (void)state;
+    keeps(NAMED(KEY, MINUTE, COUNT),
+          IN
+          "{kind:'filter', name:'filter-1', auto:true, place:'j.lua:2',"
+          " func:@1, inputs:[{step:1}]}" TIME("time", "3", "inputs:[{step:2}]")
+              AGG("w", "15",
+                  KEY MINUTE "aggs:[" COUNT "], parallelism:1,"
+                             " inputs:[{step:3}]") SINK("19", "4"),
+          FIT_KEPT);
+}
+
+static void
+another_key_or_window_is_a_loss(void **state)
+{
+    (void)state;
+    loses(NAMED(KEY, MINUTE, COUNT),
+          NAMED("key:[{name:'k', func:@3}], ", MINUTE, COUNT), "w", true,
+          "key changed from [a, k=lua] to [k=lua]");
+    loses(NAMED(KEY, MINUTE, COUNT),
+          NAMED("key:[{name:'k', func:@3}, {name:'a', field:'a'}], ", MINUTE,
+                COUNT),
+          "w", true, "key changed from [a, k=lua] to [k=lua, a]");
+    loses(NAMED(KEY, MINUTE, COUNT),
+          NAMED(KEY,
+                "window:{kind:'tumbling', size_ms:60000, slide_ms:60000,"
+                " offset_ms:1000}, ",
+                COUNT),
+          "w", true,
+          "window changed from tumbling(1m) to tumbling(1m, offset=1s)");
+}
+
+static void
+another_list_of_aggregates_is_a_loss(void **state)
+{
+    (void)state;
+    loses(NAMED(KEY, MINUTE, COUNT "," P99), NAMED(KEY, MINUTE, COUNT), "w",
+          true, "aggregate p removed");
+    loses(NAMED(KEY, MINUTE, P99),
+          NAMED(KEY, MINUTE,
+                "{name:'p', fn:'percentile', args:[{field:'v'}], q:0.5,"
+                " q_text:'0.5', error:0.01}"),
+          "w", true,
+          "aggregate p changed from percentile(v, 0.99) to percentile(v, "
+          "0.5)");
+    loses(NAMED(KEY, MINUTE, CUSTOM),
+          NAMED(KEY, MINUTE,
+                "{name:'c', fn:'custom', args:[{field:'w'}], init:@1, add:@2,"
+                " result:@4}"),
+          "w", true, "arguments of aggregate c changed");
+    loses(NAMED(KEY, MINUTE, COUNT), NAMED(KEY, MINUTE, COUNT "," P99), "w",
+          true, "aggregate p added: not available in this version");
+    loses(NAMED(KEY, MINUTE, COUNT "," P99), NAMED(KEY, MINUTE, P99 "," COUNT),
+          "w", true,
+          "aggregates in another order: not available in this version");
+}
+
+static void
+a_step_that_is_gone_or_of_another_kind_is_a_loss(void **state)
+{
+    (void)state;
+    loses(NAMED(KEY, MINUTE, COUNT),
+          IN TIME("time", "2", "inputs:[{step:1}]") SINK("9", "2"), "w", true,
+          "aggregate removed (j.lua:5)");
+    loses(IN PARTS("w", "3", "d"),
+          IN AGG("w", "5",
+                 "key:[], window:{kind:'global'}, aggs:[" COUNT
+                 "], inputs:[{step:1}]") SINK("9", "2"),
+          "w", true, "it was a step of kind sink, and is aggregate");
+    loses(IN PARTS("p", "3", "d") SINK("4", "1"), IN SINK("4", "1"), "p", true,
+          "sink removed (j.lua:3)");
+}
+
+static void
+a_removed_topic_is_a_loss_and_an_added_one_is_none(void **state)
+{
+    struct fixture f;
+    const char *const less =
+        "{kind:'source', name:'in', place:'j.lua:1', connector:'kafka',"
+        " conn:{topic:'u'}}" SINK("9", "1");
+
+    (void)state;
+    loses(IN SINK("9", "1"), less, "in", false, "topic t removed");
+    meet(&f, less, IN SINK("9", "1"), 0);
+    assert_int_equal(f.code, 0);
+    assert_int_equal(entry(&f, "in")->verdict, FIT_CHANGED);
+    end(&f);
+    loses(IN SINK("9", "1"), FILES("in", "1", "a") SINK("9", "1"), "in", true,
+          "source changed from kafka to file");
+}
+
+static void
+fewer_partitions_are_a_loss(void **state)
+{
+    static const char gen[] =
+        "{kind:'source', name:'in', place:'j.lua:1', connector:'%s',"
+        " conn:{partitions:%d}}" SINK("9", "1");
+    char four[256], five[256];
+    struct fixture f;
+
+    (void)state;
+    (void)snprintf(four, sizeof four, gen, "generator", 4);
+    (void)snprintf(five, sizeof five, gen, "generator", 5);
+    loses(four, five, "in", true, "partitions changed from 4 to 5");
+
+    (void)snprintf(four, sizeof four, gen, "lua", 4);
+    (void)snprintf(five, sizeof five, gen, "lua", 5);
+    loses(five, four, "in", true, "partitions changed from 5 to 4");
+    meet(&f, four, five, 0);
+    assert_int_equal(f.code, 0);
+    end(&f);
+}
+
+static void
+new_steps_begin_empty(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    meet(&f, IN TIME("time", "2", "inputs:[{step:1}]") SINK("9", "2"),
+         NAMED(KEY, MINUTE, COUNT), 0);
+    assert_int_equal(f.code, 0);
+    assert_int_equal(entry(&f, "w")->verdict, FIT_NEW);
+    assert_int_equal(entry(&f, "in")->verdict, FIT_KEPT);
+    end(&f);
+}
+
+#define AUTO(n, line, key, step)                                               \
+    AGG("aggregate-" n, line,                                                  \
+        "auto:true, " key "window:{kind:'global'}, aggs:[" COUNT               \
+        "], inputs:[{step:" step "}]")
+#define KEY_A "key:[{name:'a', field:'a'}], "
+#define KEY_B "key:[{name:'b', field:'b'}], "
+#define TAP(name, step)                                                        \
+    "{kind:'sink', name:'" name "', place:'j.lua:9', connector:'blackhole',"   \
+    " inputs:[{step:" step "}]}"
+#define TWO(first, second) IN first second TAP("x", "2") TAP("y", "3")
+
+static void
+automatic_names_that_moved_are_refused(void **state)
+{
+    (void)state;
+    refuses(TWO(AUTO("1", "3", KEY_A, "1"), AUTO("2", "5", KEY_B, "1")),
+            TWO(AUTO("1", "3", KEY_B, "1"), AUTO("2", "5", KEY_A, "1")),
+            "j.lua:3",
+            "name these steps first: aggregate-1 (j.lua:3), aggregate-2 "
+            "(j.lua:5)");
+    refuses(IN AUTO("1", "3", KEY_A, "1") TAP("x", "2"),
+            TWO(AUTO("1", "3", KEY_B, "1"), AUTO("2", "5", KEY_A, "1")),
+            "j.lua:3",
+            "name these steps first: aggregate-1 (j.lua:3), aggregate-2 "
+            "(j.lua:5)");
+    refuses(TWO(AUTO("1", "3", KEY_A, "1"), AUTO("2", "5", KEY_A, "1")),
+            IN AUTO("1", "3", KEY_A, "1") TAP("x", "2"), "j.lua:5",
+            "name these steps first: aggregate-2 (j.lua:5)");
+    refuses(IN FILES("b", "2", "f") AUTO("1", "3", KEY_A, "1")
+                AUTO("2", "5", KEY_A, "2") TAP("x", "3") TAP("y", "4"),
+            IN FILES("b", "2", "f") AUTO("1", "3", KEY_A, "2")
+                AUTO("2", "5", KEY_A, "1") TAP("x", "3") TAP("y", "4"),
+            "j.lua:3",
+            "name these steps first: aggregate-1 (j.lua:3), aggregate-2 "
+            "(j.lua:5)");
+}
+
+static void
+a_step_may_be_given_the_name_it_had(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    meet(&f, IN AUTO("1", "3", KEY_A, "1") TAP("x", "2"),
+         IN AGG("aggregate-1", "3",
+                KEY_A "window:{kind:'global'}, aggs:[" COUNT
+                      "], inputs:[{step:1}]")
+             AGG("more", "4",
+                 KEY_B "window:{kind:'global'}, aggs:[" COUNT
+                       "], inputs:[{step:1}]") TAP("x", "2") TAP("y", "3"),
+         0);
+    if (f.code != 0)
+        fail_msg("refused: %s", f.e.msg);
+    assert_int_equal(entry(&f, "aggregate-1")->verdict, FIT_KEPT);
+    assert_int_equal(entry(&f, "more")->verdict, FIT_NEW);
+    end(&f);
+}
+
+static void
+one_automatic_step_may_change_as_a_named_one(void **state)
+{
+    (void)state;
+    loses(IN AUTO("1", "3", KEY_A, "1") TAP("x", "2"),
+          IN AUTO("1", "3", KEY_B, "1") TAP("x", "2"), "aggregate-1", true,
+          "key changed from [a] to [b]");
+}
+
+static void
+event_time_belongs_to_its_source(void **state)
+{
+    static const char two[] = "{kind:'sink', name:'x', place:'j.lua:9',"
+                              " connector:'blackhole', inputs:[{step:3},"
+                              " {step:4}]}";
+    char was[1024], is[1024];
+
+    (void)state;
+    (void)snprintf(was, sizeof was, "%s%s",
+                   IN FILES("b", "2", "f")
+                       TIME("e-1", "3", "auto:true, inputs:[{step:1}]")
+                           TIME("e-2", "4", "auto:true, inputs:[{step:2}]"),
+                   two);
+    (void)snprintf(is, sizeof is, "%s%s",
+                   IN FILES("b", "2", "f")
+                       TIME("e-1", "3", "auto:true, inputs:[{step:2}]")
+                           TIME("e-2", "4", "auto:true, inputs:[{step:1}]"),
+                   two);
+    refuses(was, is, "j.lua:3",
+            "name these steps first: e-1 (j.lua:3), e-2 (j.lua:4)");
+    loses(IN TIME("time", "2", "inputs:[{step:1}]") SINK("9", "2"),
+          IN TIME("clock", "2", "inputs:[{step:1}]") SINK("9", "2"), "time",
+          true, "event_time removed (j.lua:2)");
+}
+
+static void
+another_job_or_number_of_key_groups_is_refused(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    describe(&f, OPTIONS, IN SINK("9", "1"));
+    build(&f.is, "u", OPTIONS, IN SINK("9", "1"));
+    compare(&f, FIT_ALLOW_LOSS);
+    assert_int_equal(f.code, ERR_JOBFILE);
+    assert_string_equal(f.e.msg,
+                        "the state is of job \"t\", the file makes job \"u\"");
+    plan_fit_fini(&f.fit);
+    compare(&f, FIT_OTHER_NAME);
+    assert_int_equal(f.code, 0);
+    end(&f);
+
+    describe(&f, OPTIONS, IN SINK("9", "1"));
+    build(&f.is, "t", OPTIONS ", max_parallelism:256", IN SINK("9", "1"));
+    compare(&f, FIT_ALLOW_LOSS);
+    assert_int_equal(f.code, ERR_JOBFILE);
+    assert_string_equal(f.e.msg, "max_parallelism is 256, the state was made "
+                                 "with 128: it is fixed once state exists");
+    assert_non_null(strstr(f.e.hint, "max_parallelism = 128"));
+    assert_string_equal(f.e.where, "j.lua:1");
+    end(&f);
+}
+
+static void
+the_directory_of_a_file_sink_is_fixed(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    refuses(IN PARTS("p", "3", "d"), IN PARTS("p", "3", "e"), "j.lua:3",
+            "sink p: the path is \"e\", in the state it is \"d\", where its "
+            "parts in progress lie");
+    meet(&f, IN PARTS("p", "3", "d"), IN PARTS("p", "3", "./d/"), 0);
+    assert_int_equal(f.code, 0);
+    end(&f);
+    meet(&f, IN PARTS("p", "3", "d"), IN PARTS("p", "3", "/x/d"), 0);
+    assert_int_equal(f.code, 0);
+    end(&f);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_description_reads_back_as_what_was_written),
+        cmocka_unit_test(strings_of_any_bytes_read_back),
+        cmocka_unit_test(a_damaged_description_is_refused),
+        cmocka_unit_test(a_description_of_a_later_version_is_told_as_such),
+        cmocka_unit_test(what_did_not_change_is_kept),
+        cmocka_unit_test(
+            functions_lateness_and_names_of_key_columns_may_change),
+        cmocka_unit_test(stateless_steps_and_places_may_move),
+        cmocka_unit_test(another_key_or_window_is_a_loss),
+        cmocka_unit_test(another_list_of_aggregates_is_a_loss),
+        cmocka_unit_test(a_step_that_is_gone_or_of_another_kind_is_a_loss),
+        cmocka_unit_test(a_removed_topic_is_a_loss_and_an_added_one_is_none),
+        cmocka_unit_test(fewer_partitions_are_a_loss),
+        cmocka_unit_test(new_steps_begin_empty),
+        cmocka_unit_test(automatic_names_that_moved_are_refused),
+        cmocka_unit_test(a_step_may_be_given_the_name_it_had),
+        cmocka_unit_test(one_automatic_step_may_change_as_a_named_one),
+        cmocka_unit_test(event_time_belongs_to_its_source),
+        cmocka_unit_test(another_job_or_number_of_key_groups_is_refused),
+        cmocka_unit_test(the_directory_of_a_file_sink_is_fixed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
