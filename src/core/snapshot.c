@@ -248,3 +248,13 @@ restored_find(const struct restored *r, const char *step)
             return &r->steps[i];
     return NULL;
 }
+
+void
+restored_forget(struct restored *r, const char *step)
+{
+    uint32_t i;
+
+    for (i = 0; i < r->step_count; i++)
+        if (r->steps[i].step != NULL && strcmp(r->steps[i].step, step) == 0)
+            r->steps[i].step[0] = '\0';
+}

@@ -100,6 +100,8 @@ void restored_put(const struct restored *r, struct buf *out);
 MUST_USE int restored_read(const void *bytes, size_t len, struct restored *ret,
                            struct err *e);
 void restored_fini(struct restored *r);
+/** Forget what `step` gave, as if it were new. @thread the owner. */
+void restored_forget(struct restored *r, const char *step);
 /** The blobs of `step`, or NULL: it is new. `r` may be NULL. @thread any. */
 const struct step_blobs *restored_find(const struct restored *r,
                                        const char *step);

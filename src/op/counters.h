@@ -46,4 +46,28 @@ count_get(const _Atomic uint64_t *c)
     return atomic_load_explicit(c, memory_order_relaxed);
 }
 
+/**
+ * Add what `from` counted to `to` (what is a state of now, keys and
+ * watermark, is not). @thread the owner of `to`.
+ */
+static inline void
+counters_add(struct op_counters *to, const struct op_counters *from)
+{
+    int i;
+
+    count_add(&to->records_in, count_get(&from->records_in));
+    count_add(&to->records_out, count_get(&from->records_out));
+    count_add(&to->bytes_in, count_get(&from->bytes_in));
+    count_add(&to->bytes_out, count_get(&from->bytes_out));
+    count_add(&to->late, count_get(&from->late));
+    count_add(&to->late_windows, count_get(&from->late_windows));
+    count_add(&to->local_in, count_get(&from->local_in));
+    count_add(&to->local_out, count_get(&from->local_out));
+    count_add(&to->bypassed, count_get(&from->bypassed));
+    for (i = 0; i < CAUSE_COUNT; i++) {
+        count_add(&to->dropped[i], count_get(&from->dropped[i]));
+        count_add(&to->errors[i], count_get(&from->errors[i]));
+    }
+}
+
 #endif

@@ -18,6 +18,7 @@
 #ifndef OP_OP_H
 #define OP_OP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -137,11 +138,12 @@ struct op_job {
                  struct snapshot **s);
     /** Memory is short: a round soon lets entries leave it. Any thread. */
     void (*want_round)(void *arg);
-    struct store *store; /* NULL: the job keeps no checkpoints */
+    struct store *store;             /* NULL: the job keeps no checkpoints */
     const struct restored *restored; /* NULL: a fresh start */
     size_t cache_bytes;       /* working state of one stateful subtask; 0:
                                  all of it stays in memory */
     _Atomic uint64_t durable; /* last round whose changes are on disk */
+    atomic_bool drain;        /* sources that are stopped end as if used up */
     /** The job fails with this record. Any thread; the first one counts. */
     void (*failed)(void *arg, const struct op_failure *f);
     void (*closed)(void *arg); /* nobody reads stdout: stop, as SIGTERM does */

@@ -128,6 +128,7 @@ source_end(struct op_source *s, struct err *e)
     s->ended = true;
     for (i = 0; i < s->part_count; i++)
         end.final = end.final && s->parts[i].ended;
+    end.final = end.final || atomic_load(&s->op.env->job->drain);
     if (end.final) {
         r = op_forward(&s->op, &wm, e);
         if (r != 0)

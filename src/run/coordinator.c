@@ -1,10 +1,12 @@
 /*
  * The coordinator's loop and the entrance run_job().
  *
- * | state    | leaves it when                                             |
- * | running  | all subtasks done, a failure, a signal, until-idle reached |
- * | stopping | drained, a second signal or the stop timeout (end at once) |
- * | failing  | at once: slots stop where they are                         |
+ * | state     | leaves it when                                             |
+ * | running   | all subtasks done, a failure, a signal, until-idle reached |
+ * | stopping  | drained, a second signal or the stop timeout (end at once) |
+ * | finishing | the last round is complete                                 |
+ * | failing   | at once: slots stop where they are                         |
+ * | waiting   | a retriable failure: the back-off is over, or a signal     |
  */
 #include <signal.h>
 #include <stdio.h>
@@ -15,9 +17,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "kafka/kafka.h"
+#include "run/control.h"
 #include "run/job.h"
+#include "run/recover.h"
 
-enum { TICK_MS = 20, CONNECTOR_TICK_MS = 100, PROGRESS_MS = 1000 };
+enum { TICK_MS = 20, CONNECTOR_TICK_MS = 100, CKPT_END_MS = 5000 };
 
 static void
 stop_slots(struct job *j)
@@ -48,7 +52,7 @@ job_stop(struct job *j)
 static void
 end_at_once(struct job *j, const char *why)
 {
-    int code = j->stop_signal == SIGINT ? 130 : 143;
+    int code = j->run->stop_signal == SIGINT ? 130 : 143;
     struct err e;
 
     progress_clear(j);
@@ -80,11 +84,11 @@ on_signal(struct ev_loop *loop, ev_signal *w, int events)
                            "goes on unchanged");
         return;
     }
-    if (j->stop_signal != 0) {
-        j->stop_signal = w->signum;
+    if (j->run->stop_signal != 0) {
+        j->run->stop_signal = w->signum;
         end_at_once(j, "second signal");
     }
-    j->stop_signal = w->signum;
+    j->run->stop_signal = w->signum;
     log_line(LOG_INFO, "%s: stopping, what was read is finished first",
              w->signum == SIGINT ? "SIGINT" : "SIGTERM");
     job_stop(j);
@@ -175,6 +179,16 @@ check_idle(struct job *j, int64_t now_ms)
     job_stop(j);
 }
 
+static void
+check_stop_timeout(struct job *j, int64_t now_ms)
+{
+    if (!j->stopping || now_ms - j->stop_mono_ms < j->conf->stop_timeout_ms)
+        return;
+    if (j->run->stop_signal == 0)
+        j->run->stop_signal = SIGTERM;
+    end_at_once(j, "the stop timeout has passed");
+}
+
 static int
 do_tick(struct job *j, int64_t *last_connectors, struct err *e)
 {
@@ -191,30 +205,56 @@ do_tick(struct job *j, int64_t *last_connectors, struct err *e)
     check_idle(j, now_ms);
     if (j->conf->progress)
         progress_draw(j, now_ms);
-    if (j->stopping && now_ms - j->stop_mono_ms >= j->conf->stop_timeout_ms) {
-        if (j->stop_signal == 0)
-            j->stop_signal = SIGTERM;
-        end_at_once(j, "the stop timeout has passed");
-    }
-    return rounds_tick(&j->rounds, now_ms, e);
+    check_stop_timeout(j, now_ms);
+    r = rounds_tick(&j->rounds, now_ms, e);
+    if (r == 0)
+        (void)savepoint_tick(j, false);
+    return r;
+}
+
+static const int signal_numbers[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
+
+enum { SIGNALS = sizeof signal_numbers / sizeof *signal_numbers };
+
+/* A broker may be waited for now: a question, or a reload, must not end the
+ * job before it has begun. */
+static void
+ignore_questions(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGUSR1, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN);
 }
 
 static void
-start_events(struct job *j)
+start_events(struct run *run, struct job *j)
 {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
     size_t i;
 
-    (void)signal(SIGPIPE, SIG_IGN);
-    ev_async_init(&j->wakeup, on_wakeup);
-    ev_async_start(j->loop, &j->wakeup);
-    ev_timer_init(&j->tick, on_tick, TICK_MS / 1000., TICK_MS / 1000.);
-    ev_timer_start(j->loop, &j->tick);
-    for (i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        ev_signal_init(&j->signals[i], on_signal, numbers[i]);
-        j->signals[i].data = j;
-        ev_signal_start(j->loop, &j->signals[i]);
+    if (ev_is_active(&run->tick))
+        return;
+    ev_timer_init(&run->tick, on_tick, TICK_MS / 1000., TICK_MS / 1000.);
+    ev_timer_start(run->loop, &run->tick);
+    for (i = 0; i < SIGNALS; i++) {
+        ev_signal_init(&run->signals[i], on_signal, signal_numbers[i]);
+        run->signals[i].data = j;
+        ev_signal_start(run->loop, &run->signals[i]);
     }
+}
+
+/* While the job is opened again nobody looks at events: a signal to stop
+ * must end the process then, as it does before the first start. */
+static void
+stop_events(struct run *run)
+{
+    size_t i;
+
+    if (!ev_is_active(&run->tick))
+        return;
+    ev_timer_stop(run->loop, &run->tick);
+    for (i = 0; i < SIGNALS; i++)
+        ev_signal_stop(run->loop, &run->signals[i]);
+    ignore_questions();
 }
 
 static bool
@@ -236,7 +276,7 @@ join_slots(struct job *j)
     uint32_t i;
 
     while (!slots_ended(j)) {
-        (void)ev_run(j->loop, 0);
+        (void)ev_run(j->run->loop, 0);
         watch_scripts(j, clock_mono_ns());
     }
     for (i = 0; i < j->slot_count; i++)
@@ -251,7 +291,7 @@ job_loop(struct job *j)
 
     err_clear(&e);
     while (!job_is_done(j)) {
-        (void)ev_run(j->loop, 0);
+        (void)ev_run(j->run->loop, 0);
         if (atomic_load(&j->failing))
             break;
         if (atomic_load(&j->pipe_closed))
@@ -307,14 +347,30 @@ report(const struct job *j)
     log_error(&f->err, true, j->has_record ? &lr : NULL);
 }
 
-static int
-finish(struct job *j)
+/* The last round, waited for with an ear for a second signal. */
+static void
+finish_rounds(struct job *j, struct err *e)
 {
-    struct err e;
+    int r;
 
-    err_clear(&e);
-    if (!j->has_failure && rounds_final(&j->rounds, &e) != 0)
-        job_failed(j, &e);
+    for (;;) {
+        r = rounds_final(&j->rounds, e);
+        if (r <= 0)
+            break;
+        (void)ev_run(j->run->loop, 0);
+        watch_scripts(j, clock_mono_ns());
+        check_stop_timeout(j, clock_mono_ms());
+    }
+    if (r < 0)
+        job_failed(j, e);
+    while (r == 0 && savepoint_tick(j, true))
+        (void)ev_run(j->run->loop, 0);
+}
+
+/* How the attempt ended, once nothing runs any more. @return exit code. */
+static int
+ended(struct job *j)
+{
     progress_clear(j);
     if (j->has_failure) {
         report(j);
@@ -346,11 +402,16 @@ say_idle_options(const struct job *j)
 static void
 say_at_start(const struct job *j)
 {
-    if (j->plan->stateful && !j->plan->bounded)
-        log_line(LOG_WARN, "this version keeps windows in memory only: after "
-                           "a stop the job begins again by its start "
-                           "policies, open windows are lost");
-    say_idle_options(j);
+    const struct run *run = j->run;
+
+    if (run->restarts != 0)
+        log_line(LOG_INFO, "restart %u: goes on from checkpoint %llu",
+                 run->restarts, (unsigned long long)run->home.status.complete);
+    else if (run->restored != 0)
+        log_line(LOG_INFO, "goes on from checkpoint %llu",
+                 (unsigned long long)run->restored);
+    if (run->restarts == 0)
+        say_idle_options(j);
 }
 
 int
@@ -365,12 +426,135 @@ run_refuse(const struct run_conf *conf, const struct err *e)
 
 /* A client that did not close within its time must not hold the exit. */
 static int
-close_job(struct job *j, int code)
+leave(struct run *run, int code)
 {
-    job_close(j);
+    control_free(&run->control);
+    home_close(&run->home);
+    free(run->base);
+    free(run->kept);
     if (kafka_left_behind()) {
         (void)fflush(NULL);
         _exit(code);
+    }
+    ev_loop_destroy(run->loop);
+    return code;
+}
+
+/* Open the job and run it to its end or failure. @return whether it opened. */
+static bool
+attempt(struct job *j, struct run *run)
+{
+    struct err e;
+    int r;
+
+    err_clear(&e);
+    r = job_open(j, run, &e);
+    if (r == 0 && j->already_done)
+        return true;
+    if (r == 0)
+        r = savepoint_serve(j, &e);
+    if (r == 0) {
+        say_at_start(j);
+        start_events(run, j);
+        atomic_store(&j->running, true);
+        r = start_slots(j, &e);
+    }
+    if (r != 0) {
+        job_failed(j, &e);
+        stop_slots(j); /* those that did start */
+        return false;
+    }
+    job_loop(j);
+    if (!j->has_failure && !atomic_load(&j->pipe_closed))
+        finish_rounds(j, &e);
+    atomic_store(&j->running, false);
+    if (j->has_failure)
+        savepoint_failed(j, &j->failure.err);
+    return true;
+}
+
+/* Back off before the next attempt. @return false if a signal says stop. */
+static bool
+back_off(struct job *j, int64_t wait_ms)
+{
+    int64_t until = clock_mono_ms() + wait_ms;
+    struct err *e = &j->failure.err;
+
+    log_line(LOG_WARN, "%s%s%s; restart %u in %lld ms", e->where,
+             e->where[0] != '\0' ? ": " : "", e->msg, j->run->restarts,
+             (long long)wait_ms);
+    start_events(j->run, j);
+    while (j->run->stop_signal == 0 && clock_mono_ms() < until)
+        (void)ev_run(j->run->loop, 0);
+    return j->run->stop_signal == 0;
+}
+
+static int
+open_run(struct run *run, const struct run_conf *conf, struct err *e)
+{
+    run->conf = conf;
+    run->started_ms = clock_wall_ms();
+    run->started_mono_ms = clock_mono_ms();
+    run->loop = ev_default_loop(EVFLAG_AUTO);
+    if (run->loop == NULL)
+        return err_set(e, ERR_INTERNAL, "cannot make an event loop");
+    ev_async_init(&run->wakeup, on_wakeup);
+    ev_async_start(run->loop, &run->wakeup);
+    ignore_questions();
+    return 0;
+}
+
+/* It never ran: what the user is told is about the start. */
+static int
+not_opened(struct job *j, struct run *run)
+{
+    const struct err *e = &j->failure.err;
+    int code = err_exit_code(e->code);
+
+    log_error(e, e->code != ERR_JOBFILE && e->code != ERR_USAGE, NULL);
+    summary_write_failed(run->conf, j->plan != NULL ? j->plan->name : NULL,
+                         run->started_ms, e, code);
+    return code;
+}
+
+static int
+finished_before(struct job *j, struct err *e)
+{
+    int r = summary_write(j, 0, e);
+
+    if (r != 0)
+        log_error(e, true, NULL);
+    return r != 0 ? err_exit_code(r) : 0;
+}
+
+static int
+run_attempts(struct job *j, struct run *run, struct err *e)
+{
+    int64_t wait_ms;
+    bool opened;
+    int code, r;
+
+    for (;;) {
+        opened = attempt(j, run);
+        if (j->already_done)
+            return finished_before(j, e);
+        if (!opened && run->restarts == 0)
+            return not_opened(j, run);
+        if (!recover_may_restart(j, &wait_ms))
+            break;
+        if (!back_off(j, wait_ms))
+            break;
+        stop_events(run);
+        job_close(j);
+        memcpy(run->base, run->kept, run->logical_count * sizeof *run->base);
+    }
+    code = ended(j);
+    if (run->stop_signal != 0 && j->has_failure && run->restarts != 0)
+        code = 128 + run->stop_signal; /* asked to stop while it was down */
+    r = j->plan != NULL ? summary_write(j, code, e) : 0;
+    if (r != 0) {
+        log_error(e, true, NULL);
+        code = code != 0 ? code : err_exit_code(r);
     }
     return code;
 }
@@ -378,34 +562,22 @@ close_job(struct job *j, int code)
 int
 run_job(const struct run_conf *conf, struct err *e)
 {
-    static struct job j; /* one a process; large */
-    int r, code;
+    static struct run run; /* one a process */
+    static struct job j;   /* large */
+    int code;
 
     err_clear(e);
-    /* A broker may be waited for now: a question, or a reload, must not end
-     * the job before it has begun. */
-    (void)signal(SIGUSR1, SIG_IGN);
-    (void)signal(SIGHUP, SIG_IGN);
-    r = job_open(&j, conf, e);
-    if (r == 0) {
-        say_at_start(&j);
-        start_events(&j);
-        r = start_slots(&j, e);
-    }
-    if (r != 0) {
-        code = err_exit_code(r);
-        log_error(e, r != ERR_JOBFILE && r != ERR_USAGE, NULL);
-        summary_write_failed(conf, j.plan != NULL ? j.plan->name : NULL,
-                             j.started_ms, e, code);
-        stop_slots(&j); /* those that did start */
-        return close_job(&j, code);
-    }
-    job_loop(&j);
-    code = finish(&j);
-    r = summary_write(&j, code, e);
-    if (r != 0) {
+    if (open_run(&run, conf, e) != 0) {
         log_error(e, true, NULL);
-        code = code != 0 ? code : err_exit_code(r);
+        return err_exit_code(e->code);
     }
-    return close_job(&j, code);
+    code = run_attempts(&j, &run, e);
+    if (!ckpt_end(&j.ckpt, CKPT_END_MS)) {
+        /* A commit waits for a broker that is away; the marker will say
+         * what became of it. */
+        (void)fflush(NULL);
+        _exit(code);
+    }
+    job_close(&j);
+    return leave(&run, code);
 }

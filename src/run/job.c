@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "op/route.h"
 #include "op/seen.h"
 #include "run/connectors.h"
+#include "run/recover.h"
 
 struct subtask *
 job_subtasks(const struct job *j, uint32_t chain)
@@ -58,7 +60,7 @@ job_failed(struct job *j, const struct err *e)
 void
 job_wake(struct job *j)
 {
-    ev_async_send(j->loop, &j->wakeup);
+    ev_async_send(j->run->loop, &j->run->wakeup);
 }
 
 void
@@ -129,13 +131,32 @@ check_stdin(const struct job *j, struct err *e)
     return 0;
 }
 
+/* The plan; with state to go on from, by its max parallelism. */
 static int
-load(struct job *j, struct err *e)
+make_plan(struct job *j, struct err *e)
 {
     struct plan_conf pc = {.parallelism = j->conf->parallelism,
                            .slots = j->conf->slots};
-    struct script_conf sc;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int r;
+
+    pc.cores = cores > 0 ? (uint32_t)cores : 1;
+    pc.bounded = opt_bool(j->conf->cli, "bounded", false);
+    r = plan_build(script_job(j->script), &pc, &j->plan, e);
+    if (r != 0 || !j->plan->checkpoint)
+        return r;
+    r = recover_home(j->run, j->plan->name, &pc.max_parallelism, e);
+    if (r != 0 || pc.max_parallelism == 0 ||
+        pc.max_parallelism == j->plan->max_parallelism)
+        return r;
+    plan_free(&j->plan);
+    return plan_build(script_job(j->script), &pc, &j->plan, e);
+}
+
+static int
+load(struct job *j, struct err *e)
+{
+    struct script_conf sc;
     uint32_t i;
     int r;
 
@@ -145,14 +166,12 @@ load(struct job *j, struct err *e)
         r = script_test_laws(j->script, e);
     if (r != 0)
         return r;
-    pc.cores = cores > 0 ? (uint32_t)cores : 1;
-    pc.bounded = opt_bool(j->conf->cli, "bounded", false);
-    r = plan_build(script_job(j->script), &pc, &j->plan, e);
+    r = make_plan(j, e);
     if (r == 0)
         r = check_stdin(j, e);
     if (r != 0)
         return r;
-    for (i = 0; i < j->plan->warning_count; i++)
+    for (i = 0; j->run->restarts == 0 && i < j->plan->warning_count; i++)
         print_warning(&j->plan->warnings[i]);
     return 0;
 }
@@ -171,6 +190,8 @@ open_connector(struct job *j, const struct plan_step *s, struct err *e)
         .parallelism = s->parallelism,
         .src = (uint16_t)s->index,
         .script = j->script,
+        .ckpt = j->plan->checkpoint ? &j->conn_ckpt : NULL,
+        .restored = restored_find(j->ops.restored, s->name),
     };
     int r;
 
@@ -204,6 +225,20 @@ new_clock(const struct plan_step *s)
     return wm_source_new(&c);
 }
 
+/* The share of one stateful subtask; 0: nothing ever leaves memory. */
+static size_t
+cache_bytes(const struct plan *p)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < p->step_count; i++)
+        if (p->steps[i].kind == STEP_GLOBAL ||
+            p->steps[i].kind == STEP_AGGREGATE)
+            n += p->steps[i].parallelism;
+    return p->checkpoint && p->state_lmdb && n != 0 ? (size_t)p->state_bytes / n
+                                                    : 0;
+}
+
 static int
 open_steps(struct job *j, struct err *e)
 {
@@ -214,7 +249,9 @@ open_steps(struct job *j, struct err *e)
 
     o->plan = p;
     o->arg = j;
-    o->ack = rounds_ack;
+    o->give = rounds_give;
+    o->want_round = rounds_wanted;
+    o->cache_bytes = cache_bytes(p);
     o->failed = on_failure;
     o->closed = on_closed;
     o->seen = op_seen_new();
@@ -510,25 +547,82 @@ build(struct job *j, struct err *e)
     return 0;
 }
 
+/* The checkpoint thread asks each sink to make its part of a round durable. */
+static int
+prepare_sinks(void *arg, struct err *e)
+{
+    struct job *j = arg;
+    struct op_job *o = &j->ops;
+    uint32_t i;
+    int r = 0;
+
+    for (i = 0; i < j->plan->step_count && r == 0; i++)
+        if (o->sinks[i] != NULL && o->sink_types[i]->prepare != NULL)
+            r = o->sink_types[i]->prepare(o->sinks[i], e);
+    return r;
+}
+
+static void
+wake_coordinator(void *arg)
+{
+    job_wake(arg);
+}
+
+static int
+start_ckpt(struct job *j, struct err *e)
+{
+    struct ckpt *c = &j->ckpt;
+    const struct home *h = &j->run->home;
+    int r = 0;
+
+    if (!j->plan->checkpoint)
+        return 0;
+    if (j->txn != NULL)
+        r = txn_start(j->txn, h->status.complete + 1, e);
+    if (r != 0)
+        return r;
+    c->store = h->store;
+    c->txn = j->txn;
+    memcpy(c->lineage, h->status.lineage, sizeof c->lineage);
+    c->durable = &j->ops.durable;
+    c->prepare = prepare_sinks;
+    c->wake = wake_coordinator;
+    c->arg = j;
+    return ckpt_start(c, e);
+}
+
+static void
+init_counters(struct job *j)
+{
+    struct run *run = j->run;
+
+    if (run->base != NULL)
+        return;
+    run->base = mem_zalloc(j->plan->logical_count * sizeof *run->base);
+    run->kept = mem_zalloc(j->plan->logical_count * sizeof *run->kept);
+    run->logical_count = j->plan->logical_count;
+}
+
 int
-job_open(struct job *j, const struct run_conf *conf, struct err *e)
+job_open(struct job *j, struct run *run, struct err *e)
 {
     int r;
 
     memset(j, 0, sizeof *j);
-    j->conf = conf;
-    j->started_ms = clock_wall_ms();
-    j->started_mono_ms = clock_mono_ms();
+    j->run = run;
+    j->conf = run->conf;
     (void)pthread_mutex_init(&j->failure_lock, NULL);
-    j->loop = ev_default_loop(EVFLAG_AUTO);
-    if (j->loop == NULL)
-        return err_set(e, ERR_INTERNAL, "cannot make an event loop");
     r = load(j, e);
-    if (r != 0)
+    if (r == 0)
+        r = recover_state(j, e);
+    if (r != 0 || j->already_done)
         return r;
+    init_counters(j);
     rounds_init(&j->rounds, j);
     r = open_steps(j, e);
-    return r != 0 ? r : build(j, e);
+    if (r == 0)
+        r = build(j, e);
+    return r != 0 ? r : start_ckpt(j, e);
 }
 
 static void
@@ -588,16 +682,17 @@ job_close(struct job *j)
 
     for (i = 0; i < j->slot_count && j->slots != NULL; i++)
         slot_join(&j->slots[i]);
+    ckpt_stop(&j->ckpt);
     free_lanes(j);
     free_subtasks(j);
     for (i = 0; i < j->slot_count && j->slots != NULL; i++)
         slot_fini(&j->slots[i]);
     free(j->slots);
     close_steps(j);
+    txn_free(&j->txn);
     rounds_fini(&j->rounds);
+    plan_fit_fini(&j->fit);
     plan_free(&j->plan);
     script_free(&j->script);
     (void)pthread_mutex_destroy(&j->failure_lock);
-    if (j->loop != NULL)
-        ev_loop_destroy(j->loop);
 }

@@ -19,34 +19,70 @@
 #include <ev.h>
 
 #include "op/op.h"
+#include "plan/fit.h"
 #include "plan/plan.h"
+#include "run/ckpt.h"
+#include "run/home.h"
 #include "run/rounds.h"
 #include "run/run.h"
+#include "run/savepoint.h"
 #include "run/slot.h"
 #include "run/subtask.h"
 #include "script/script.h"
 
+/* What outlives a restart of the job inside the process. */
+struct run {
+    const struct run_conf *conf;
+    struct ev_loop *loop;
+    ev_async wakeup;
+    ev_timer tick;
+    ev_signal signals[4];
+    int64_t started_ms, started_mono_ms; /* wall, monotonic */
+    int stop_signal;                     /* last SIGTERM or SIGINT, or 0 */
+    struct home home;                    /* store NULL: no checkpoints */
+    struct control *control;             /* of the home; or NULL */
+    struct savepoint savepoint;
+
+    uint32_t restarts;
+    uint32_t attempts;  /* restarts since the last complete round */
+    uint32_t fencings;  /* likewise, of those by fencing */
+    int64_t backoff_ms; /* before the next one; 0: the initial one */
+
+    uint64_t completed, failed_rounds;    /* by this process */
+    uint64_t restored;                    /* round it began from, 0 fresh */
+    int64_t completed_mono_ms;            /* when the last one was, 0 none */
+    struct round_note note;               /* of the round under way */
+    struct round_note notes[ROUNDS_KEPT]; /* ring, by completed */
+    /* Per logical step: counted by earlier attempts up to the round this one
+     * began from, and up to the last complete one. */
+    struct op_counters *base, *kept;
+    uint32_t logical_count;
+};
+
 struct job {
+    struct run *run;
     const struct run_conf *conf;
     struct script *script; /* the coordinator's load */
     struct plan *plan;
+    struct plan_fit fit; /* against the state it begins from */
     struct op_job ops;   /* what operators see */
     struct lane **lanes; /* per edge: from x to (or x, forward), or NULL */
     struct subtask **subtasks; /* per chain: parallelism of them */
     struct slot *slots;
     uint32_t slot_count;
     struct rounds rounds;
+    struct ckpt ckpt;
+    struct conn_ckpt conn_ckpt; /* what connectors see of it */
+    struct txn *txn;            /* of exactly_once sinks, or NULL */
+    struct conn_env txn_env;    /* what it was made with */
+    bool start_over;            /* the state is of a finished run: not taken */
+    bool described;             /* plan and code are in a round */
+    bool already_done;          /* finished, and not to be started again */
 
-    struct ev_loop *loop;
-    ev_async wakeup;
-    ev_timer tick;
-    ev_signal signals[4];
-
-    int64_t started_ms, started_mono_ms; /* wall, monotonic */
-    int stop_signal;                     /* last SIGTERM or SIGINT, or 0 */
-    bool stopping;                       /* sources were told to stop */
-    atomic_bool pipe_closed;             /* stdout has no reader */
-    int64_t stop_mono_ms;                /* when stopping began */
+    atomic_bool running;     /* slots are at work */
+    bool stopping;           /* sources were told to stop */
+    atomic_bool pipe_closed; /* stdout has no reader */
+    int64_t stop_mono_ms;    /* when stopping began */
     pthread_mutex_t failure_lock;
     bool has_failure, has_record; /* has_record: `failure` has coordinates */
     struct op_failure failure;
@@ -57,8 +93,7 @@ struct job {
  * Load, plan, open and wire everything; slots are not started.
  * @return 0 or the error, not yet reported; job_close() either way.
  */
-MUST_USE int job_open(struct job *j, const struct run_conf *conf,
-                      struct err *e);
+MUST_USE int job_open(struct job *j, struct run *run, struct err *e);
 /** Free everything; closes connectors with their deadlines. */
 void job_close(struct job *j);
 /** Run until the end; signals and failures included. @thread main. */
@@ -74,6 +109,14 @@ void job_stop(struct job *j);
 bool job_is_done(const struct job *j);
 /** Wake all slots. @thread coordinator. */
 void job_wake_slots(struct job *j);
+
+/** Whether the end of its input is the end of the job: bounded, not stopped,
+ * or drained. @thread coordinator. */
+bool job_is_finished(const struct job *j);
+/** Add to a round what the job itself keeps in it. @thread coordinator. */
+void job_fill_round(struct job *j, struct ckpt_round *c);
+/** A round is complete: count, log, remember. @thread coordinator. */
+void job_round_completed(struct job *j, const struct round_note *n);
 
 /** The subtasks of a step's chain; count = its parallelism. */
 struct subtask *job_subtasks(const struct job *j, uint32_t chain);

@@ -81,6 +81,27 @@ put_watermark(char *to, size_t size, int64_t wm)
                    (double)(wm - clock_wall_ms()) / 1000.0);
 }
 
+/* How long the backlog takes at the rate of now. */
+static void
+put_seconds(char *to, size_t size, int64_t lag, double rate)
+{
+    size_t len = strlen(to);
+
+    if (lag > 0 && rate >= 1 && len < size)
+        (void)snprintf(to + len, size - len, " (%.0fs)", (double)lag / rate);
+}
+
+/* " ckpt 17 2s ago" */
+static void
+put_checkpoint(char *to, size_t size, const struct run *run, int64_t now_ms)
+{
+    to[0] = '\0';
+    if (run->completed_mono_ms != 0)
+        (void)snprintf(to, size, " ckpt %llu %llds ago",
+                       (unsigned long long)run->home.status.complete,
+                       (long long)((now_ms - run->completed_mono_ms) / 1000));
+}
+
 /* The partition that has held the watermark longest, if for long enough. */
 static void
 put_holder(char *to, size_t size, const struct job *j, int64_t now_ms)
@@ -109,8 +130,8 @@ void
 progress_draw(struct job *j, int64_t now_ms)
 {
     char in_s[16], out_s[16], lag_s[32] = "", wm_s[64], text[400];
-    char held_s[160];
-    int64_t wm, lag, up = (now_ms - j->started_mono_ms) / 1000;
+    char held_s[160], ckpt_s[48];
+    int64_t wm, lag, up = (now_ms - j->run->started_mono_ms) / 1000;
     uint64_t in, out;
     double secs = (double)(now_ms - line.last_ms) / 1000.0;
     int n;
@@ -126,14 +147,16 @@ progress_draw(struct job *j, int64_t now_ms)
         (void)snprintf(lag_s, sizeof lag_s, " lag ");
         put_short(lag_s + 5, sizeof lag_s - 5, (double)lag);
     }
+    put_seconds(lag_s, sizeof lag_s, lag, (double)(in - line.in) / secs);
+    put_checkpoint(ckpt_s, sizeof ckpt_s, j->run, now_ms);
     put_watermark(wm_s, sizeof wm_s, wm);
     put_holder(held_s, sizeof held_s, j, now_ms);
     n = snprintf(text, sizeof text,
-                 "%.80s %s %02d:%02d:%02d in %s/s out %s/s%s%s "
+                 "%.80s %s %02d:%02d:%02d in %s/s out %s/s%s%s%s "
                  "reload 0%s",
                  j->plan->name, j->stopping ? "stopping" : "running",
                  (int)(up / 3600), (int)(up / 60 % 60), (int)(up % 60), in_s,
-                 out_s, lag_s, wm_s, held_s);
+                 out_s, lag_s, wm_s, ckpt_s, held_s);
     line.last_ms = now_ms;
     line.in = in;
     line.out = out;

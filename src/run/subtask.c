@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "script/script.h"
 
 static bool
@@ -87,6 +88,7 @@ step_source(struct subtask *st, int64_t *ret_wait, struct err *e)
     }
     if (round > st->round) {
         st->round = round;
+        st->count_due = true;
         r = op_source_barrier(head, round, e);
         return r != 0 ? r : STEP_WORKED;
     }
@@ -134,6 +136,7 @@ check_aligned(struct subtask *st, struct err *e)
     for (i = 0; i < st->input_count; i++)
         st->inputs[i].aligned = false;
     m.round = st->round;
+    st->count_due = true;
     return st->ops.head->in.mark(&st->ops.head->in, &m, e);
 }
 
@@ -238,25 +241,92 @@ outputs_empty(const struct subtask *st)
     return true;
 }
 
+/* Before the first message: take back what the last round kept. */
+static int
+restore(struct subtask *st, struct err *e)
+{
+    uint32_t i;
+    int r = 0;
+
+    st->restored = true;
+    for (i = 0; i < st->ops.count && r == 0; i++) {
+        struct op *op = st->ops.ops[i];
+
+        if (op->type->restore != NULL)
+            r = op->type->restore(op, e);
+    }
+    return r != 0 ? r : STEP_WORKED;
+}
+
+/* Put frozen state into its snapshot, piece by piece.
+ * @return whether there was something to do; < 0 error. */
+static int
+save(struct subtask *st, struct err *e)
+{
+    uint32_t i;
+    int r, worked = 0;
+
+    for (i = 0; i < st->ops.count; i++) {
+        struct op *op = st->ops.ops[i];
+
+        if (!op->saving)
+            continue;
+        r = op->type->save(op, e);
+        if (r != 0)
+            return r;
+        worked = 1;
+    }
+    return worked;
+}
+
+/* A barrier went through the whole chain: what was counted up to here is
+ * what a restart from this round begins with. */
+static void
+take_counts(struct subtask *st)
+{
+    uint32_t i;
+
+    st->count_due = false;
+    free(st->at_barrier);
+    st->at_barrier = mem_zalloc((st->ops.count + 1u) * sizeof *st->at_barrier);
+    for (i = 0; i < st->ops.count; i++)
+        counters_add(&st->at_barrier[i], st->ops.ops[i]->count);
+    atomic_store(&st->counted, st->round);
+}
+
+static int
+step_end(struct subtask *st)
+{
+    if (outputs_empty(st))
+        atomic_store(&st->done, true);
+    return STEP_IDLE;
+}
+
 int
 subtask_step(struct subtask *st, int64_t *ret_wait, struct err *e)
 {
     struct op_out *in = &st->ops.head->in;
-    bool ready;
+    int r;
 
     if (atomic_load_explicit(&st->done, memory_order_relaxed))
         return STEP_IDLE;
+    if (!st->restored)
+        return restore(st, e);
     if (any_pending(st))
         return resume(st, ret_wait, e);
-    if (st->end_given) {
-        if (outputs_empty(st))
-            atomic_store(&st->done, true);
-        return STEP_IDLE;
-    }
-    ready = in->ready(in);
-    if (!ready)
-        return STEP_BLOCKED;
-    return is_source(st) ? step_source(st, ret_wait, e) : step_lanes(st, e);
+    if (st->count_due)
+        take_counts(st);
+    r = save(st, e);
+    if (r < 0)
+        return r;
+    if (st->end_given)
+        return r != 0 ? STEP_WORKED : step_end(st);
+    if (!in->ready(in))
+        return r != 0 ? STEP_WORKED : STEP_BLOCKED;
+    if (r == 0)
+        return is_source(st) ? step_source(st, ret_wait, e) : step_lanes(st, e);
+    r = is_source(st) ? step_source(st, ret_wait, e) : step_lanes(st, e);
+    return r < 0 ? r : STEP_WORKED;
 }
 
 int
@@ -295,8 +365,10 @@ subtask_fini(struct subtask *st)
     op_chain_fini(&st->ops);
     script_free(&st->script);
     wm_input_fini(&st->wm);
+    free(st->at_barrier);
     free(st->inputs);
     free(st->outputs);
+    st->at_barrier = NULL;
     st->inputs = NULL;
     st->outputs = NULL;
 }

@@ -47,9 +47,15 @@ struct subtask {
     bool look_aligned;             /* an input ended: is the barrier due? */
     uint64_t round;                /* last round begun here */
     _Atomic uint64_t round_wanted; /* set by the coordinator */
-    _Atomic bool done;             /* shown */
-    _Atomic bool at_end;           /* shown: sources have nothing to read */
-    _Atomic int64_t active_ms;     /* shown: when data last moved */
+    bool restored;                 /* its operators took back their state */
+    bool count_due;                /* a barrier is on its way through */
+    /* The operators' counters behind the barrier of round `counted`; written
+     * by the slot before `counted` is, then not before the next barrier. */
+    struct op_counters *at_barrier;
+    _Atomic uint64_t counted;
+    _Atomic bool done;         /* shown */
+    _Atomic bool at_end;       /* shown: sources have nothing to read */
+    _Atomic int64_t active_ms; /* shown: when data last moved */
     _Atomic int64_t busy_ns, idle_ns, blocked_ns; /* shown */
 };
 

@@ -12,10 +12,8 @@
 #include "run/job.h"
 
 static void
-sum_op(const struct op *op, struct step_sums *s)
+sum_counts(const struct op_counters *c, struct step_sums *s)
 {
-    const struct op_counters *c = op->count;
-    int64_t wm = atomic_load_explicit(&c->watermark, memory_order_relaxed);
     int i;
 
     s->records_in += count_get(&c->records_in);
@@ -27,11 +25,20 @@ sum_op(const struct op *op, struct step_sums *s)
     s->local_in += count_get(&c->local_in);
     s->local_out += count_get(&c->local_out);
     s->bypassed += count_get(&c->bypassed);
-    s->keys += count_get(&c->keys);
     for (i = 0; i < CAUSE_COUNT; i++) {
         s->dropped[i] += count_get(&c->dropped[i]);
         s->errors[i] += count_get(&c->errors[i]);
     }
+}
+
+static void
+sum_op(const struct op *op, struct step_sums *s)
+{
+    const struct op_counters *c = op->count;
+    int64_t wm = atomic_load_explicit(&c->watermark, memory_order_relaxed);
+
+    sum_counts(c, s);
+    s->keys += count_get(&c->keys);
     if (wm < s->watermark)
         s->watermark = wm;
 }
@@ -40,11 +47,13 @@ void
 step_sums(const struct job *j, uint32_t logical, struct step_sums *ret)
 {
     const struct op_counters *shared = &j->ops.counters[logical];
+    const struct op_counters *base = &j->run->base[logical];
     uint32_t i, k, n;
     int c;
 
     memset(ret, 0, sizeof *ret);
     ret->watermark = WM_MAX;
+    sum_counts(base, ret);
     for (i = 0; i < j->plan->chain_count; i++)
         for (k = 0; k < j->plan->chains[i].parallelism; k++) {
             const struct op_chain *ops = &j->subtasks[i][k].ops;
@@ -191,7 +200,7 @@ put_watermark(const struct job *j, struct buf *b)
     struct step_sums sums;
     uint32_t i;
 
-    for (i = 0; i < j->plan->step_count; i++) {
+    for (i = 0; !j->already_done && i < j->plan->step_count; i++) {
         if (j->plan->steps[i].kind != STEP_SINK)
             continue;
         step_sums(j, j->plan->steps[i].logical, &sums);
@@ -209,6 +218,8 @@ status_name(const struct job *j)
 {
     if (j->has_failure)
         return "failed";
+    if (j->already_done)
+        return "finished";
     if (j->stopping || j->pipe_closed)
         return "stopped";
     return job_is_done(j) ? "finished" : "running";
@@ -229,13 +240,67 @@ put_error(const struct job *j, struct buf *b)
     put_text(b, "error", text);
 }
 
-/* This version takes none. */
+static void
+put_round(struct buf *b, const struct round_note *n)
+{
+    buf_addc(b, '{');
+    put_count(b, "checkpoint", n->round);
+    put_int(b, "ms", n->ms);
+    put_int(b, "align_ms", n->align_ms);
+    put_int(b, "sync_ms", n->sync_ms);
+    put_int(b, "commit_ms", n->commit_ms);
+    put_int(b, "pause_us_max", n->pause_us);
+    put_count(b, "puts", n->puts);
+    put_count(b, "dels", n->dels);
+    put_count(b, "bytes", n->bytes);
+    buf_addc(b, '}');
+}
+
+/* The last rounds, oldest first. */
+static void
+put_rounds(const struct run *run, struct buf *b)
+{
+    uint64_t i =
+        run->completed > ROUNDS_KEPT ? run->completed - ROUNDS_KEPT : 0;
+    bool first = true;
+
+    put_name(b, "rounds");
+    buf_addc(b, '[');
+    for (; i < run->completed; i++) {
+        if (!first)
+            buf_addc(b, ',');
+        first = false;
+        put_round(b, &run->notes[i % ROUNDS_KEPT]);
+    }
+    buf_addc(b, ']');
+}
+
+static void
+put_checkpoints(const struct run *run, struct buf *b)
+{
+    uint64_t last = run->home.store != NULL ? run->home.status.complete : 0;
+
+    put_name(b, "checkpoints");
+    buf_addc(b, '{');
+    put_count(b, "completed", run->completed);
+    put_count(b, "failed", run->failed_rounds);
+    if (last != 0)
+        put_count(b, "last", last);
+    else
+        put_text(b, "last", NULL);
+    if (run->restored != 0)
+        put_count(b, "restored", run->restored);
+    else
+        put_text(b, "restored", NULL);
+    buf_addc(b, '}');
+}
+
 static void
 put_no_checkpoints(struct buf *b)
 {
-    put_name(b, "checkpoints");
-    buf_adds(b, "{\"completed\":0,\"failed\":0,\"last\":null,"
-                "\"restored\":null}");
+    static const struct run none;
+
+    put_checkpoints(&none, b);
 }
 
 void
@@ -248,18 +313,18 @@ summary_put(struct job *j, struct buf *b, int exit_code)
     put_text(b, "status", status_name(j));
     put_int(b, "exit_code", exit_code);
     put_error(j, b);
-    put_int(b, "started", j->started_ms);
+    put_int(b, "started", j->run->started_ms);
     put_int(b, "ended", clock_wall_ms());
     put_count(b, "parallelism", j->plan->parallelism);
     put_count(b, "slots", j->slot_count);
     put_int(b, "reload", 0);
-    put_int(b, "restarts", 0);
+    put_count(b, "restarts", j->run->restarts);
     put_watermark(j, b);
-    put_no_checkpoints(b);
-    put_count(b, "rounds", j->rounds.completed);
+    put_checkpoints(j->run, b);
+    put_rounds(j->run, b);
     put_name(b, "steps");
     buf_addc(b, '{');
-    for (i = 0; i < j->plan->step_count; i++)
+    for (i = 0; !j->already_done && i < j->plan->step_count; i++)
         if (j->plan->steps[i].kind != STEP_LOCAL)
             put_step(j, &j->plan->steps[i], b);
     buf_adds(b, "}}");

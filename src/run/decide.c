@@ -1,0 +1,138 @@
+#include "run/decide.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void
+hex(const uint8_t *bytes, char out[2 * CONN_LINEAGE_SIZE + 1])
+{
+    int i;
+
+    /* The first four bytes tell two lineages apart for a reader. */
+    for (i = 0; i < 4; i++)
+        (void)snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static bool
+same_lineage(const struct decide_in *in)
+{
+    return memcmp(in->marker.lineage, in->store.lineage, CONN_LINEAGE_SIZE) ==
+           0;
+}
+
+/* "marker: checkpoint 57 of lineage 12ab34cd by HOST:PID; directory D: …" */
+static enum decision
+refuse(const struct decide_in *in, const char *why, const char *hint,
+       struct err *e)
+{
+    char own[2 * CONN_LINEAGE_SIZE + 1], theirs[2 * CONN_LINEAGE_SIZE + 1];
+    char marker[256], redo[64] = "";
+
+    hex(in->store.lineage, own);
+    hex(in->marker.lineage, theirs);
+    if (in->marker.found)
+        (void)snprintf(marker, sizeof marker,
+                       "checkpoint %" PRIu64 " of lineage %s by %.100s",
+                       in->marker.round, theirs, in->marker.owner);
+    else
+        (void)snprintf(marker, sizeof marker, "none");
+    if (in->store.pending != 0)
+        (void)snprintf(redo, sizeof redo, " and a redo of %" PRIu64,
+                       in->store.pending);
+    (void)err_set(e, ERR_CONFIG,
+                  "job %s: %s: the marker in Kafka is %s, the data directory "
+                  "'%s' has checkpoint %" PRIu64 "%s of lineage %s",
+                  in->job, why, marker, in->dir, in->store.complete, redo, own);
+    err_hint(e, "%s", hint);
+    return DECIDE_REFUSE;
+}
+
+/* No checkpoint and no redo: a new directory, or one that was lost. */
+static enum decision
+fresh_dir(const struct decide_in *in, struct err *e)
+{
+    if (!in->marker.found || in->recover == RECOVER_DISCARD ||
+        in->recover == RECOVER_FRESH)
+        return DECIDE_RUN;
+    if (same_lineage(in) && in->marker.round == 0)
+        return DECIDE_RUN; /* the own claim, before the first round */
+    return refuse(in, "its data directory is new or lost",
+                  "bring the directory back; or --recover=discard-state begins "
+                  "by the start policies with a new lineage (rows that are "
+                  "committed already may be written again)",
+                  e);
+}
+
+static enum decision
+redo_committed(const struct decide_in *in, struct err *e)
+{
+    if (!in->store.pending_damaged)
+        return DECIDE_COMPLETE;
+    (void)err_set(e, ERR_IO,
+                  "job %s: checkpoint %" PRIu64 " was committed, but its redo "
+                  "in '%s' is damaged",
+                  in->job, in->store.pending, in->dir);
+    err_hint(e,
+             "restore the directory from a backup that has checkpoint "
+             "%" PRIu64,
+             in->store.pending);
+    return DECIDE_REFUSE;
+}
+
+static enum decision
+marker_ahead(const struct decide_in *in, struct err *e)
+{
+    if (in->recover == RECOVER_REWIND)
+        return in->store.pending != 0 ? DECIDE_DISCARD : DECIDE_RUN;
+    return refuse(in, "the marker is ahead of the directory",
+                  "the directory is a backup or a copy: bring the newer one "
+                  "back; or --recover=rewind goes on from its checkpoint (rows "
+                  "written since then may be doubled)",
+                  e);
+}
+
+/* The pending redo of a job without transactions, or no redo at all. */
+static enum decision
+without_marker(const struct decide_in *in)
+{
+    return in->store.pending != 0 ? DECIDE_DISCARD : DECIDE_RUN;
+}
+
+enum decision
+decide(const struct decide_in *in, struct err *e)
+{
+    const struct store_status *s = &in->store;
+    uint64_t marker = in->marker.found ? in->marker.round : 0;
+
+    if (!in->has_txn)
+        return without_marker(in);
+    if (s->complete == 0 && s->pending == 0)
+        return fresh_dir(in, e);
+    if (!in->marker.found) {
+        /* None yet: the first round was never committed, or the job had no
+         * exactly_once sink of this prefix before. */
+        if (s->complete == 0 || !in->store_had_txn)
+            return without_marker(in);
+        return refuse(in, "the marker is missing",
+                      "was its topic deleted, or is this another cluster? "
+                      "--fresh starts a new lineage",
+                      e);
+    }
+    if (!same_lineage(in))
+        return refuse(in, "the marker is of another lineage",
+                      "another run of the job wrote to this prefix: use its "
+                      "data directory, or another transactional_id_prefix; "
+                      "--fresh starts a new lineage",
+                      e);
+    if (s->pending != 0 && marker == s->pending)
+        return redo_committed(in, e);
+    if (marker == s->complete)
+        return s->pending != 0 ? DECIDE_DISCARD : DECIDE_RUN;
+    if (marker > s->complete)
+        return marker_ahead(in, e);
+    return refuse(in, "the marker is behind the directory",
+                  "was the marker topic restored or truncated? --fresh starts "
+                  "a new lineage",
+                  e);
+}

@@ -1,0 +1,117 @@
+/*
+ * What a round keeps of the job itself (its plan, its code, which steps lost
+ * their state), and what the process remembers of a complete round.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "run/job.h"
+
+bool
+job_is_finished(const struct job *j)
+{
+    return !j->stopping || atomic_load(&j->ops.drain);
+}
+
+static void
+add_dropped(struct ckpt_round *c, const char *step)
+{
+    c->dropped =
+        mem_realloc(c->dropped, (c->dropped_count + 1u) * sizeof(const char *));
+    c->dropped[c->dropped_count++] = step;
+}
+
+static void
+put_meta(const struct job *j, const struct ckpt_round *c, struct buf *b)
+{
+    const struct plan *p = j->plan;
+
+    buf_adds(b, "{\"version\":1");
+    json_put_name(b, "job", 3);
+    json_put_str(b, p->name, strlen(p->name));
+    json_put_name(b, "file", 4);
+    json_put_str(b, j->conf->file, strlen(j->conf->file));
+    json_put_name(b, "max_parallelism", 15);
+    json_put_int(b, p->max_parallelism);
+    json_put_name(b, "parallelism", 11);
+    json_put_int(b, p->parallelism);
+    json_put_name(b, "fingerprint", 11);
+    buf_addf(b, "\"%016" PRIx64 "\"", c->code_id);
+    json_put_name(b, "time", 4);
+    json_put_int(b, clock_wall_ms());
+    buf_addc(b, '}');
+}
+
+void
+job_fill_round(struct job *j, struct ckpt_round *c)
+{
+    uint32_t i;
+
+    c->txn_prefix = j->txn != NULL ? j->plan->txn_prefix : NULL;
+    c->code_id = hash_key(j->conf->text, j->conf->text_len);
+    put_meta(j, c, &c->meta);
+    if (j->described)
+        return;
+    plan_state_put(j->plan, &c->plan);
+    buf_add(&c->code, j->conf->text, j->conf->text_len);
+    c->drop_all = j->start_over;
+    for (i = 0; i < j->fit.count; i++)
+        if (j->fit.steps[i].drop)
+            add_dropped(c, j->fit.steps[i].step);
+}
+
+/* Counters as they were behind the barrier: what a restart begins with. */
+static void
+keep_counters(struct job *j)
+{
+    const struct plan *p = j->plan;
+    struct op_counters *kept = j->run->kept;
+    uint32_t i, k, n;
+
+    memset(kept, 0, p->logical_count * sizeof *kept);
+    for (i = 0; i < p->logical_count; i++) {
+        counters_add(&kept[i], &j->run->base[i]);
+        counters_add(&kept[i], &j->ops.counters[i]);
+    }
+    for (i = 0; i < p->chain_count; i++)
+        for (k = 0; k < p->chains[i].parallelism; k++) {
+            struct subtask *st = &j->subtasks[i][k];
+            /* One that ended before the barrier counts no more. */
+            bool live = atomic_load(&st->counted) < j->rounds.current;
+
+            for (n = 0; n < st->ops.count; n++)
+                counters_add(&kept[st->ops.ops[n]->step->logical],
+                             live ? st->ops.ops[n]->count : &st->at_barrier[n]);
+        }
+}
+
+void
+job_round_completed(struct job *j, const struct round_note *n)
+{
+    struct run *run = j->run;
+    char text[32], steps[32], bytes[32], ms[32];
+    struct log_kv kvs[] = {
+        {"steps", steps, true}, {"bytes", bytes, true}, {"ms", ms, true}};
+
+    keep_counters(j);
+    j->described = true;
+    run->notes[run->completed % ROUNDS_KEPT] = *n;
+    run->completed++;
+    run->completed_mono_ms = clock_mono_ms();
+    run->attempts = run->fencings = 0;
+    run->backoff_ms = 0;
+    run->home.status.complete = n->round;
+    run->home.status.pending = 0;
+    (void)snprintf(text, sizeof text, "checkpoint %" PRIu64 " completed",
+                   n->round);
+    (void)snprintf(steps, sizeof steps, "%u", j->plan->logical_count);
+    (void)snprintf(bytes, sizeof bytes, "%" PRIu64, n->bytes);
+    (void)snprintf(ms, sizeof ms, "%lld", (long long)n->ms);
+    log_kvs(LOG_INFO, text, kvs, sizeof kvs / sizeof *kvs);
+}

@@ -1,0 +1,337 @@
+#include "run/recover.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "run/decide.h"
+
+int
+recover_home(struct run *run, const char *job, uint32_t *ret_max, struct err *e)
+{
+    int r = 0;
+
+    *ret_max = 0;
+    if (run->home.store == NULL)
+        r = home_open(&run->home, run->conf, job, e);
+    if (r == 0 && run->home.plan.len != 0 && !run->home.status.finished)
+        *ret_max =
+            plan_state_max_parallelism(run->home.plan.data, run->home.plan.len);
+    return r;
+}
+
+/* ------------------------------------------------------ the transactions */
+
+/* Nothing of ours may be fenced, or written, once another process has gone
+ * on from our state. */
+static int
+check_rival(struct job *j, struct err *e)
+{
+    const struct home *h = &j->run->home;
+    uint64_t newest =
+        h->status.pending != 0 ? h->status.pending : h->status.complete;
+    struct txn_marker m;
+    int r = txn_look(j->txn, &m, e);
+
+    (void)fault_hit("recover_looked");
+    if (r != 0 || !m.found)
+        return r;
+    if (strcmp(m.owner, h->owner) == 0 && m.round <= newest &&
+        j->run->fencings < 2)
+        return 0;
+    (void)err_set(e, ERR_BUSY,
+                  "job %s was taken over (checkpoint %" PRIu64 ", here %" PRIu64
+                  ") by %.*s",
+                  j->plan->name, m.round, h->status.complete,
+                  (int)strcspn(m.owner, " "), m.owner);
+    if (strcmp(m.owner, h->owner) == 0)
+        (void)err_set(e, ERR_BUSY,
+                      "job %s: its producer was fenced again before a commit "
+                      "of its own (checkpoint %" PRIu64 ")",
+                      j->plan->name, h->status.complete);
+    err_hint(e, "another process runs this job, or one with the same "
+                "transactional_id_prefix; only one of them may");
+    return ERR_BUSY;
+}
+
+static int
+new_txn(struct job *j, struct err *e)
+{
+    const struct plan_step *s = &j->plan->steps[j->plan->txn_step];
+    struct conn_env env = {
+        .job = j->plan->name,
+        .step = s->name,
+        .place = s->place,
+        .opts = opt_get(s->opts, "conn"),
+        .job_opts = opt_get(j->plan->job, "options"),
+        .cli = j->conf->cli,
+        .parallelism = s->parallelism,
+        .src = (uint16_t)s->index,
+    };
+    struct txn_conf c = {.prefix = j->plan->txn_prefix,
+                         .interval_ms = j->plan->checkpoint_interval_ms,
+                         .owner = j->run->home.owner};
+    int r;
+
+    j->txn_env = env;
+    c.env = &j->txn_env;
+    r = txn_new(&c, &j->txn, e);
+    if (r == 0 && j->run->restarts != 0)
+        r = check_rival(j, e);
+    if (r == 0)
+        r = txn_init(j->txn, e);
+    (void)fault_hit("txn_init");
+    if (r != 0 && e->where[0] == '\0')
+        err_where(e, "%s", s->place);
+    return r;
+}
+
+/* ------------------------------------------------------ the equality rule */
+
+/* Whether the pending round is the job's last one, as it says itself. */
+static int
+pending_finishes(struct home *h, bool *ret, struct err *e)
+{
+    struct store_reader *r = NULL;
+    const void *bytes;
+    size_t len;
+    int rc = store_reader_new(h->store, &r, e);
+
+    *ret = false;
+    if (rc == 0)
+        rc = store_reader_begin(r, STORE_VIEW_NEWEST, e);
+    if (rc == 0) {
+        rc = store_reader_blob(r, "finished", &bytes, &len, e);
+        *ret = rc == 1 && len == 1 && *(const char *)bytes == '1';
+        store_reader_end(r);
+    }
+    store_reader_free(&r);
+    return rc < 0 ? rc : 0;
+}
+
+static int
+apply(struct home *h, enum decision d, struct err *e)
+{
+    uint64_t pending = h->status.pending;
+    bool finishes = false;
+    int r;
+
+    switch (d) {
+    case DECIDE_RUN:
+        return 0;
+    case DECIDE_REFUSE:
+        return e->code;
+    case DECIDE_DISCARD:
+        log_line(LOG_INFO,
+                 "checkpoint %" PRIu64 " was not committed: discarded",
+                 pending);
+        r = store_round_discard(h->store, pending, e);
+        break;
+    case DECIDE_COMPLETE:
+        log_line(LOG_INFO, "checkpoint %" PRIu64 " was committed: completed",
+                 pending);
+        r = pending_finishes(h, &finishes, e);
+        if (r == 0)
+            r = store_round_complete(h->store, pending,
+                                     finishes ? STORE_FINISHED : 0, e);
+        break;
+    default:
+        return err_set(e, ERR_INTERNAL, "decision %d", (int)d);
+    }
+    return r != 0 ? r : home_look(h, e);
+}
+
+/* A flag is a permission for one start, not for restarts. */
+static enum conn_recover
+recover_flag(const struct job *j)
+{
+    return j->run->restarts == 0 ? j->run->home.recover : RECOVER_NOT;
+}
+
+static bool
+text_is(const struct buf *b, const char *text)
+{
+    return text != NULL && b->len == strlen(text) &&
+           memcmp(b->data, text, b->len) == 0;
+}
+
+static int
+agree(struct job *j, struct err *e)
+{
+    struct home *h = &j->run->home;
+    struct decide_in in = {.job = j->plan->name,
+                           .dir = h->dir,
+                           .store = h->status,
+                           .has_txn = j->txn != NULL,
+                           .store_had_txn =
+                               text_is(&h->txn, j->plan->txn_prefix),
+                           .recover = recover_flag(j)};
+    enum decision d;
+    int r = j->txn != NULL ? txn_look(j->txn, &in.marker, e) : 0;
+
+    if (r != 0)
+        return r;
+    if (in.recover == RECOVER_REWIND || in.recover == RECOVER_DISCARD)
+        log_line(LOG_WARN,
+                 "--recover=%s: begins from checkpoint %" PRIu64
+                 " of '%s'; the marker is %s %" PRIu64
+                 "; rows written since then may be doubled",
+                 h->recover == RECOVER_REWIND ? "rewind" : "discard-state",
+                 h->status.complete, h->dir,
+                 in.marker.found ? "at" : "missing, not", in.marker.round);
+    d = decide(&in, e);
+    (void)fault_hit("recover_decided");
+    return apply(h, d, e);
+}
+
+static int
+claim(struct job *j, struct err *e)
+{
+    struct home *h = &j->run->home;
+    struct txn_marker m = {.found = true,
+                           .round = h->status.complete,
+                           .code = hash_key(j->conf->text, j->conf->text_len)};
+    int r;
+
+    memcpy(m.lineage, h->status.lineage, sizeof m.lineage);
+    r = txn_claim(j->txn, &m, e);
+    (void)fault_hit("txn_claimed");
+    return r;
+}
+
+/* --------------------------------------------------------- what it begins */
+
+static bool
+has_committing_sink(const struct plan *p)
+{
+    uint32_t i;
+
+    for (i = 0; i < p->step_count; i++)
+        if (p->steps[i].kind == STEP_SINK &&
+            opt_is(p->steps[i].opts, "connector", "file"))
+            return true;
+    return p->exactly_once;
+}
+
+/* A finished job is not run again by mistake. */
+static void
+look_finished(struct job *j)
+{
+    const struct home *h = &j->run->home;
+
+    if (!h->status.finished)
+        return;
+    if (has_committing_sink(j->plan)) {
+        j->already_done = true;
+        log_line(LOG_WARN,
+                 "%s finished at checkpoint %" PRIu64
+                 "; use --fresh to run it again",
+                 j->plan->name, h->status.complete);
+        return;
+    }
+    j->start_over = true;
+    log_line(LOG_INFO, "%s finished at checkpoint %" PRIu64 "; it starts over",
+             j->plan->name, h->status.complete);
+}
+
+static int
+fit(struct job *j, struct err *e)
+{
+    struct home *h = &j->run->home;
+    unsigned flags = 0;
+    uint32_t i;
+    int r;
+
+    if (j->start_over || h->status.complete == 0)
+        return 0;
+    if (j->conf->allow_state_loss)
+        flags |= FIT_ALLOW_LOSS;
+    if (j->conf->new_lineage)
+        flags |= FIT_OTHER_NAME;
+    r = plan_fit_check(j->plan, h->plan.data, h->plan.len, flags, &j->fit, e);
+    for (i = 0; r == 0 && i < j->fit.count; i++) {
+        const struct fit_step *s = &j->fit.steps[i];
+
+        if (s->verdict == FIT_LOST)
+            log_line(LOG_WARN, "%s: its state is given up: %s", s->step,
+                     s->why);
+        if (s->drop)
+            restored_forget(&h->restored, s->step);
+    }
+    return r;
+}
+
+static void
+set_conn_ckpt(struct job *j)
+{
+    struct home *h = &j->run->home;
+
+    j->conn_ckpt = (struct conn_ckpt){.lineage = h->status.lineage,
+                                      .round = h->status.complete,
+                                      .recover = recover_flag(j),
+                                      .txn = j->txn};
+    j->ops.store = h->store;
+    if (!j->start_over && h->status.complete != 0)
+        j->ops.restored = &h->restored;
+    atomic_store(&j->ops.durable, h->status.complete);
+    if (j->run->restarts == 0 && j->ops.restored != NULL)
+        j->run->restored = h->status.complete;
+}
+
+int
+recover_state(struct job *j, struct err *e)
+{
+    struct home *h = &j->run->home;
+    int r = 0;
+
+    if (!j->plan->checkpoint)
+        return 0;
+    (void)fault_hit("recover_begin");
+    if (j->run->restarts != 0)
+        r = home_look(h, e);
+    if (r == 0 && j->plan->exactly_once)
+        r = new_txn(j, e);
+    if (r == 0)
+        r = agree(j, e);
+    if (r != 0)
+        return r;
+    look_finished(j);
+    if (j->already_done)
+        return 0;
+    r = fit(j, e);
+    if (r == 0 && j->txn != NULL)
+        r = claim(j, e);
+    if (r == 0)
+        set_conn_ckpt(j);
+    return r;
+}
+
+/* ------------------------------------------------------------- restarting */
+
+bool
+recover_may_restart(struct job *j, int64_t *ret_wait_ms)
+{
+    struct run *run = j->run;
+    const struct plan *p = j->plan;
+    const struct err *e = &j->failure.err;
+
+    if (!j->has_failure || p == NULL || !p->checkpoint || j->stopping ||
+        run->stop_signal != 0 || (e->flags & ERR_RETRIABLE) == 0 ||
+        (e->code != ERR_UNAVAILABLE && e->code != ERR_TEMP))
+        return false;
+    if (p->restart_attempts >= 0 && run->attempts >= p->restart_attempts)
+        return false;
+    if (j->txn != NULL && txn_fenced(j->txn))
+        run->fencings++;
+    *ret_wait_ms =
+        run->backoff_ms != 0 ? run->backoff_ms : p->restart_initial_ms;
+    run->backoff_ms = *ret_wait_ms * 2 < p->restart_max_ms ? *ret_wait_ms * 2
+                                                           : p->restart_max_ms;
+    run->attempts++;
+    run->restarts++;
+    return true;
+}

@@ -1,0 +1,41 @@
+/*
+ * What a job begins from: its data directory, the equality rule, the
+ * transactions (DESIGN section 9, "Exactly once, one process").
+ *
+ * Called by job_open(), at the first start and at every restart inside the
+ * process; after a restart the marker is read before anything is fenced, so
+ * that a process that was overtaken ends instead of fighting.
+ * Thread: coordinator, before slots and checkpoint thread start.
+ */
+#ifndef RUN_RECOVER_H
+#define RUN_RECOVER_H
+
+#include "run/job.h"
+
+/**
+ * Open the data directory, if the job keeps checkpoints, and take the plan's
+ * max parallelism from it where the job file sets none.
+ * @param ret_max set to the stored max parallelism, 0 if there is none.
+ * @return 0, or as home_open(). The store is run->home's.
+ */
+MUST_USE int recover_home(struct run *run, const char *job, uint32_t *ret_max,
+                          struct err *e);
+
+/**
+ * Decide what to go on from and get hold of the transactions: afterwards
+ * home.restored, j->txn and j->conn_ckpt are set, or j->already_done is.
+ * @return 0; ERR_JOBFILE (the plan does not fit the state), ERR_CONFIG (the
+ *         equality rule, the preflight), ERR_BUSY (taken over), ERR_IO,
+ *         ERR_UNAVAILABLE.
+ */
+MUST_USE int recover_state(struct job *j, struct err *e);
+
+/**
+ * Whether the failed job may begin again from its last round: retriable, it
+ * keeps checkpoints, nobody asked it to stop, attempts are left. Says which
+ * of the conditions fails only where a user could expect a restart.
+ * @param ret_wait_ms how long to wait before. @thread coordinator.
+ */
+bool recover_may_restart(struct job *j, int64_t *ret_wait_ms);
+
+#endif
