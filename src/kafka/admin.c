@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "kafka/props.h"
@@ -176,23 +177,16 @@ admin_count_partitions(struct client *c, const char *topic, int timeout_ms)
     return is_unknown(err) ? ADMIN_UNKNOWN : ADMIN_AWAY;
 }
 
-static void
-read_entry(const rd_kafka_ConfigEntry_t *entry, struct admin_limits *ret)
-{
-    const char *name = rd_kafka_ConfigEntry_name(entry);
-    const char *value = rd_kafka_ConfigEntry_value(entry);
-    int64_t n;
+/* One question about settings; `each` gets every answer. */
+struct settings {
+    rd_kafka_ResourceType_t type;
+    const char *name; /* topic, or broker id */
+    void (*each)(void *arg, const char *name, const char *value);
+    void *arg;
+};
 
-    if (value == NULL || (n = strtoll(value, NULL, 10)) <= 0)
-        return;
-    if (strcmp(name, "max.message.bytes") == 0)
-        ret->max_message_bytes = n;
-    else if (strcmp(name, "message.timestamp.after.max.ms") == 0)
-        ret->ts_after_ms = n;
-}
-
-static void
-read_limits(rd_kafka_event_t *ev, struct admin_limits *ret)
+static bool
+read_settings(rd_kafka_event_t *ev, const struct settings *q)
 {
     const rd_kafka_DescribeConfigs_result_t *result =
         rd_kafka_event_DescribeConfigs_result(ev);
@@ -201,41 +195,211 @@ read_limits(rd_kafka_event_t *ev, struct admin_limits *ret)
     size_t count, n, i;
 
     if (result == NULL || rd_kafka_event_error(ev) != 0) {
-        log_line(LOG_DEBUG, "kafka: topic settings cannot be read: %s",
+        log_line(LOG_DEBUG, "kafka: settings cannot be read: %s",
                  rd_kafka_event_error_string(ev));
-        return;
+        return false;
     }
     list = rd_kafka_DescribeConfigs_result_resources(result, &count);
     if (count == 0 || rd_kafka_ConfigResource_error(list[0]) != 0)
-        return;
+        return false;
     entries = rd_kafka_ConfigResource_configs(list[0], &n);
-    for (i = 0; i < n; i++)
-        read_entry(entries[i], ret);
+    for (i = 0; i < n; i++) {
+        const char *value = rd_kafka_ConfigEntry_value(entries[i]);
+
+        if (value != NULL)
+            q->each(q->arg, rd_kafka_ConfigEntry_name(entries[i]), value);
+    }
+    return true;
+}
+
+static bool
+ask_settings(struct client *c, const struct settings *q, int timeout_ms)
+{
+    rd_kafka_ConfigResource_t *res =
+        rd_kafka_ConfigResource_new(q->type, q->name);
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(c->rk);
+    rd_kafka_AdminOptions_t *o =
+        rd_kafka_AdminOptions_new(c->rk, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
+    rd_kafka_event_t *ev;
+    char text[200];
+    bool ok = false;
+
+    (void)rd_kafka_AdminOptions_set_request_timeout(o, timeout_ms, text,
+                                                    sizeof text);
+    rd_kafka_DescribeConfigs(c->rk, &res, 1, o, queue);
+    ev = rd_kafka_queue_poll(queue, timeout_ms);
+    if (ev != NULL) {
+        ok = read_settings(ev, q);
+        rd_kafka_event_destroy(ev);
+    }
+    rd_kafka_AdminOptions_destroy(o);
+    rd_kafka_queue_destroy(queue);
+    rd_kafka_ConfigResource_destroy(res);
+    return ok;
+}
+
+static void
+take_limit(void *arg, const char *name, const char *value)
+{
+    struct admin_limits *to = arg;
+    int64_t n = strtoll(value, NULL, 10);
+
+    if (n <= 0)
+        return;
+    if (strcmp(name, "max.message.bytes") == 0)
+        to->max_message_bytes = n;
+    else if (strcmp(name, "message.timestamp.after.max.ms") == 0)
+        to->ts_after_ms = n;
 }
 
 void
 admin_limits(struct client *c, const char *topic, int timeout_ms,
              struct admin_limits *ret)
 {
-    rd_kafka_ConfigResource_t *res =
-        rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic);
-    rd_kafka_queue_t *q = rd_kafka_queue_new(c->rk);
-    rd_kafka_AdminOptions_t *o =
-        rd_kafka_AdminOptions_new(c->rk, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
-    char text[200];
-    rd_kafka_event_t *ev;
+    struct settings q = {.type = RD_KAFKA_RESOURCE_TOPIC,
+                         .name = topic,
+                         .each = take_limit,
+                         .arg = ret};
 
     ret->max_message_bytes = DEFAULT_MESSAGE_BYTES;
     ret->ts_after_ms = DEFAULT_TS_AFTER_MS;
+    (void)ask_settings(c, &q, timeout_ms);
+}
+
+struct wanted {
+    const char *name;
+    char value[ADMIN_VALUE_MAX];
+    bool found;
+};
+
+static void
+take_wanted(void *arg, const char *name, const char *value)
+{
+    struct wanted *w = arg;
+
+    if (strcmp(name, w->name) != 0)
+        return;
+    (void)snprintf(w->value, sizeof w->value, "%s", value);
+    w->found = true;
+}
+
+/* The id of some broker as text; "" if none answers. */
+static void
+any_broker(struct client *c, int timeout_ms, char id[NUM_TEXT_MAX])
+{
+    const struct rd_kafka_metadata *md;
+
+    id[0] = '\0';
+    if (rd_kafka_metadata(c->rk, 0, NULL, &md, timeout_ms) != 0)
+        return;
+    if (md->broker_cnt > 0)
+        (void)num_text_int(md->brokers[0].id, id);
+    rd_kafka_metadata_destroy(md);
+}
+
+bool
+admin_setting(struct client *c, const char *topic, const char *name,
+              int timeout_ms, char *ret, size_t size)
+{
+    char id[NUM_TEXT_MAX];
+    struct wanted w = {.name = name};
+    struct settings q = {.type = RD_KAFKA_RESOURCE_TOPIC,
+                         .name = topic,
+                         .each = take_wanted,
+                         .arg = &w};
+
+    if (topic == NULL) {
+        any_broker(c, timeout_ms, id);
+        if (id[0] == '\0')
+            return false;
+        q.type = RD_KAFKA_RESOURCE_BROKER;
+        q.name = id;
+    }
+    if (!ask_settings(c, &q, timeout_ms) || !w.found)
+        return false;
+    (void)snprintf(ret, size, "%s", w.value);
+    return true;
+}
+
+static int
+create_failed(struct client *c, const char *topic, rd_kafka_resp_err_t err,
+              const char *text, struct err *e)
+{
+    bool denied = err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
+                  err == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+    int code = may_pass(err) ? ERR_UNAVAILABLE : ERR_CONFIG;
+
+    (void)err_set(e, code, "%s: topic \"%s\" cannot be made: %s (%s)", c->name,
+                  topic, text == NULL ? rd_kafka_err2str(err) : text,
+                  rd_kafka_err2name(err));
+    if (code == ERR_UNAVAILABLE && e != NULL)
+        e->flags |= ERR_RETRIABLE;
+    err_hint(e,
+             "%smake it with kafka-topics.sh --create --bootstrap-server "
+             "%.60s --topic %.80s --partitions 1 --config "
+             "cleanup.policy=compact",
+             denied ? "an ACL must allow CREATE on it, or " : "", c->servers,
+             topic);
+    err_where(e, "%s", c->place);
+    return code;
+}
+
+/* The answer of one topic. */
+static rd_kafka_resp_err_t
+created(rd_kafka_event_t *ev, char *text, size_t size)
+{
+    const rd_kafka_CreateTopics_result_t *result;
+    const rd_kafka_topic_result_t **list;
+    rd_kafka_resp_err_t err;
+    const char *why;
+    size_t n;
+
+    err = rd_kafka_event_error(ev);
+    why = rd_kafka_event_error_string(ev);
+    result = rd_kafka_event_CreateTopics_result(ev);
+    if (err == 0 && result != NULL) {
+        list = rd_kafka_CreateTopics_result_topics(result, &n);
+        if (n > 0) {
+            err = rd_kafka_topic_result_error(list[0]);
+            why = rd_kafka_topic_result_error_string(list[0]);
+        }
+    }
+    (void)snprintf(text, size, "%s", why == NULL ? "" : why);
+    return err;
+}
+
+int
+admin_create_compacted(struct client *c, const char *topic, int timeout_ms,
+                       struct err *e)
+{
+    char text[256] = "";
+    rd_kafka_NewTopic_t *nt =
+        rd_kafka_NewTopic_new(topic, 1, -1, text, sizeof text);
+    rd_kafka_resp_err_t err = RD_KAFKA_RESP_ERR__TIMED_OUT;
+    rd_kafka_AdminOptions_t *o;
+    rd_kafka_queue_t *queue;
+    rd_kafka_event_t *ev;
+
+    if (nt == NULL)
+        return create_failed(c, topic, RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, text,
+                             e);
+    (void)rd_kafka_NewTopic_set_config(nt, "cleanup.policy", "compact");
+    queue = rd_kafka_queue_new(c->rk);
+    o = rd_kafka_AdminOptions_new(c->rk, RD_KAFKA_ADMIN_OP_CREATETOPICS);
     (void)rd_kafka_AdminOptions_set_request_timeout(o, timeout_ms, text,
                                                     sizeof text);
-    rd_kafka_DescribeConfigs(c->rk, &res, 1, o, q);
-    ev = rd_kafka_queue_poll(q, timeout_ms);
+    (void)rd_kafka_AdminOptions_set_operation_timeout(o, timeout_ms / 2, text,
+                                                      sizeof text);
+    rd_kafka_CreateTopics(c->rk, &nt, 1, o, queue);
+    ev = rd_kafka_queue_poll(queue, timeout_ms);
     if (ev != NULL) {
-        read_limits(ev, ret);
+        err = created(ev, text, sizeof text);
         rd_kafka_event_destroy(ev);
     }
     rd_kafka_AdminOptions_destroy(o);
-    rd_kafka_queue_destroy(q);
-    rd_kafka_ConfigResource_destroy(res);
+    rd_kafka_queue_destroy(queue);
+    rd_kafka_NewTopic_destroy(nt);
+    if (err == 0 || err == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS)
+        return 0;
+    return create_failed(c, topic, err, text[0] == '\0' ? NULL : text, e);
 }

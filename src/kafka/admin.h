@@ -7,14 +7,17 @@
 #ifndef KAFKA_ADMIN_H
 #define KAFKA_ADMIN_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "kafka/client.h"
 
 enum {
-    ADMIN_AWAY = -1,   /* no answer in time */
-    ADMIN_UNKNOWN = -2 /* the topic does not exist */
+    ADMIN_AWAY = -1,      /* no answer in time */
+    ADMIN_UNKNOWN = -2,   /* the topic does not exist */
+    ADMIN_VALUE_MAX = 256 /* bytes of a setting with its NUL */
 };
 
 /* Settings of a topic that bound what may be written to it. */
@@ -46,5 +49,26 @@ int32_t admin_count_partitions(struct client *c, const char *topic,
  */
 void admin_limits(struct client *c, const char *topic, int timeout_ms,
                   struct admin_limits *ret);
+
+/**
+ * Read one setting of a topic, or of the brokers (`topic` NULL).
+ *
+ * @param ret NUL-terminated, cut at `size`; untouched on failure.
+ * @return whether it could be read: an old broker, or one without the right
+ *         DESCRIBE_CONFIGS, does not tell. @thread coord; waits up to
+ *         `timeout_ms`.
+ */
+bool admin_setting(struct client *c, const char *topic, const char *name,
+                   int timeout_ms, char *ret, size_t size);
+
+/**
+ * Make a compacted topic of one partition, with the brokers' own number of
+ * replicas. One that exists is left as it is.
+ *
+ * @return 0, ERR_UNAVAILABLE (retriable), ERR_CONFIG (no right to).
+ * @thread coord; waits up to `timeout_ms`.
+ */
+MUST_USE int admin_create_compacted(struct client *c, const char *topic,
+                                    int timeout_ms, struct err *e);
 
 #endif

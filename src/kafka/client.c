@@ -97,8 +97,11 @@ on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
     rd_kafka_resp_err_t err = (rd_kafka_resp_err_t)code;
     char text[ERRSTR];
 
-    if (err == RD_KAFKA_RESP_ERR__FATAL)
+    if (err == RD_KAFKA_RESP_ERR__FATAL) {
         err = rd_kafka_fatal_error(rk, text, sizeof text);
+        if (c->on_fatal != NULL)
+            c->on_fatal(c, err, text);
+    }
     if (err == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
         atomic_store(&c->down, true);
         return;
@@ -375,8 +378,8 @@ client_reason(struct client *c)
     return c->last == NULL ? "no answer" : c->last;
 }
 
-static int
-login_failed(struct client *c, struct err *e)
+int
+client_login_failed(struct client *c, struct err *e)
 {
     (void)err_set(e, ERR_CONFIG, "%s: broker %s refuses the connection: %s",
                   c->name, c->servers, client_reason(c));
@@ -412,7 +415,7 @@ client_retry(struct client *c, int64_t deadline_ms, struct err *e)
 {
     client_poll(c);
     if (atomic_load(&c->auth_failed))
-        return login_failed(c, e);
+        return client_login_failed(c, e);
     if (clock_mono_ms() < deadline_ms) {
         say_waiting(c, deadline_ms);
         return 0;
@@ -428,10 +431,21 @@ client_retry(struct client *c, int64_t deadline_ms, struct err *e)
     return ERR_UNAVAILABLE;
 }
 
+bool
+client_answers(struct client *c, int timeout_ms)
+{
+    const struct rd_kafka_metadata *md;
+
+    if (rd_kafka_metadata(c->rk, 0, NULL, &md, timeout_ms) !=
+        RD_KAFKA_RESP_ERR_NO_ERROR)
+        return false;
+    rd_kafka_metadata_destroy(md);
+    return true;
+}
+
 void
 client_watch(struct client *c)
 {
-    const struct rd_kafka_metadata *md;
     int64_t now;
 
     if (!atomic_load(&c->down) && c->down_ms == 0)
@@ -452,10 +466,8 @@ client_watch(struct client *c)
     if (now < c->probe_ms)
         return;
     c->probe_ms = now + CLIENT_PROBE_MS;
-    if (rd_kafka_metadata(c->rk, 0, NULL, &md, 100) !=
-        RD_KAFKA_RESP_ERR_NO_ERROR)
+    if (!client_answers(c, 100))
         return;
-    rd_kafka_metadata_destroy(md);
     atomic_store(&c->down, false);
     log_line(LOG_INFO, "%s: Kafka broker %s is back after %" PRId64 " ms",
              c->name, c->servers, now - c->down_ms);

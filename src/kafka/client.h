@@ -49,6 +49,10 @@ struct client {
     bool down_told;
     bool wait_told;   /* that the start waits for a broker */
     int64_t probe_ms; /* when to look again */
+    void *user;       /* whose it is, for the callbacks of that one */
+    /* The handle is of no more use; any thread. NULL: nobody is told. */
+    void (*on_fatal)(struct client *c, rd_kafka_resp_err_t err,
+                     const char *text);
 };
 
 /** A client for `env`; no handle yet. Ended by client_close(). */
@@ -99,6 +103,12 @@ const char *client_reason(struct client *c);
  * @thread coord.
  */
 MUST_USE int client_retry(struct client *c, int64_t deadline_ms, struct err *e);
+
+/** What a refused login is told by: ERR_CONFIG. @thread coord. */
+MUST_USE int client_login_failed(struct client *c, struct err *e);
+
+/** Whether a broker answers within `timeout_ms`. @thread any. */
+bool client_answers(struct client *c, int timeout_ms);
 
 /**
  * Say once when the brokers are away and once when they are back.

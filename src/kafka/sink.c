@@ -1,26 +1,15 @@
-/*
- * The Kafka sink: one producer a step, shared by its tasks.
- *
- * Threads: a task belongs to its slot, which produces. One poller thread a
- * sink serves the producer's callbacks: it alone touches a task's `seen_*`,
- * and adds them to `acked_*` after each round of reports. The coordinator
- * opens, ticks and closes. The first failed delivery is left in `broken`
- * for all of them.
- *
- * What is in flight is bounded per task (messages and bytes); beyond it the
- * task is not ready, and the poller wakes it. A full client queue is no
- * error: the message waits in the task's own list.
- */
+/* The Kafka sink: one producer a step, shared by its tasks. */
+#include "kafka/sink_impl.h"
+
+#include <assert.h>
 #include <inttypes.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "kafka/admin.h"
 #include "kafka/kafka.h"
 
 enum {
@@ -31,58 +20,13 @@ enum {
     CLIENT_KBYTES = 1 << 20,
     POLL_MS = 100,
     LIMITS_MS = 1000,
-    BATCH_BYTES = 1000000,  /* librdkafka's default batch.size */
-    MESSAGE_OVERHEAD = 100, /* of a batch with one record */
-    CLOCK_SLACK_MS = 1000,  /* our clock against the broker's */
-    VUS_MAX = 9
+    BATCH_BYTES = 1000000 /* librdkafka's default batch.size */
 };
 
 #define KAFKA_MESSAGE_BYTES 1048588 /* default max.message.bytes */
 
-struct pending { /* a message the client had no room for */
-    struct pending *next;
-    rd_kafka_headers_t *headers;
-    int64_t ts;
-    struct sink_message m; /* key and val point behind it */
-};
-
-struct sink_task {
-    struct sink *sink;
-    struct conn_task conf;
-    struct pending *first, *last;
-    uint64_t sent, sent_bytes;           /* accepted by the client */
-    uint64_t seen, seen_bytes;           /* poller's, not yet in acked */
-    _Atomic uint64_t acked, acked_bytes; /* reported */
-    atomic_bool waiting;                 /* wants a wake */
-    atomic_bool gone;                    /* freed by its user: no more wakes */
-    int64_t now_ms;                      /* wall clock, as last looked at */
-};
-
-struct sink {
-    struct client *client;
-    rd_kafka_topic_t *rkt;
-    rd_kafka_queue_t *main_queue; /* to end a poll early */
-    char *topic;
-    int32_t partitions; /* of the topic, at open */
-    uint32_t parallelism;
-    bool may_lose; /* delivery = "none" */
-    bool compressed;
-    struct admin_limits limits;
-    uint64_t records_max, bytes_max; /* in flight, per task */
-    _Atomic(struct sink_task *) *tasks;
-    _Atomic(struct err *) broken;
-    _Atomic uint64_t lost;    /* failed deliveries with may_lose */
-    _Atomic uint64_t clamped; /* timestamps */
-    uint64_t lost_told, clamped_told;
-    int64_t tell_at;
-    atomic_bool publishing; /* the poller is looking at the tasks */
-    pthread_t poller;
-    bool poller_runs;
-    atomic_bool closing;
-};
-
-static int
-broken_error(struct sink *s, struct err *e)
+int
+sink_broken_error(struct sink *s, struct err *e)
 {
     const struct err *b =
         atomic_load_explicit(&s->broken, memory_order_acquire);
@@ -95,8 +39,8 @@ broken_error(struct sink *s, struct err *e)
 }
 
 /* The first failure counts; it stays until the sink is freed. */
-static void
-set_broken(struct sink *s, const struct err *e)
+void
+sink_set_broken(struct sink *s, const struct err *e)
 {
     struct err *mine = mem_alloc(sizeof *mine), *none = NULL;
 
@@ -153,7 +97,7 @@ delivery_failed(struct sink *s, const rd_kafka_message_t *m)
         e.flags |= ERR_RETRIABLE;
         break;
     }
-    set_broken(s, &e);
+    sink_set_broken(s, &e);
 }
 
 static void
@@ -180,7 +124,7 @@ publish(struct sink *s)
     for (i = 0; i < s->parallelism; i++) {
         struct sink_task *t = atomic_load(&s->tasks[i]);
 
-        if (t == NULL || t->seen == 0)
+        if (t == NULL || (t->seen == 0 && !atomic_load(&t->full)))
             continue;
         atomic_fetch_add(&t->acked, t->seen);
         atomic_fetch_add(&t->acked_bytes, t->seen_bytes);
@@ -213,13 +157,17 @@ start_client(struct sink *s, const struct conn_env *env, struct err *e)
     rd_kafka_conf_t *conf;
     char codec[32] = "none";
     size_t size = sizeof codec;
+    char max[32] = "";
+    size_t max_size = sizeof max;
     int64_t most = s->limits.max_message_bytes;
+    /* That of exactly_once writes nothing. */
+    bool idempotent = !s->may_lose && s->txn == NULL;
     int r = client_conf(s->client, env, &conf, e);
 
     if (r != 0)
         return r;
     client_force(conf, "partitioner", "murmur2_random");
-    client_force(conf, "enable.idempotence", s->may_lose ? "false" : "true");
+    client_force(conf, "enable.idempotence", idempotent ? "true" : "false");
     client_force(conf, "acks", s->may_lose ? "1" : "all");
     if (!client_is_set(env, "queue.buffering.max.messages"))
         client_force_int(conf, "queue.buffering.max.messages", CLIENT_RECORDS);
@@ -236,6 +184,9 @@ start_client(struct sink *s, const struct conn_env *env, struct err *e)
     if (rd_kafka_conf_get(conf, "compression.codec", codec, &size) ==
         RD_KAFKA_CONF_OK)
         s->compressed = strcmp(codec, "none") != 0;
+    if (rd_kafka_conf_get(conf, "message.max.bytes", max, &max_size) ==
+        RD_KAFKA_CONF_OK)
+        s->client_max = strtoll(max, NULL, 10);
     return client_start(s->client, &conf, e);
 }
 
@@ -332,6 +283,8 @@ sink_close(struct sink **ps)
         return;
     *ps = NULL;
     atomic_store(&s->closing, true);
+    if (s->txn != NULL)
+        txn_unlisten(s->txn, &s->listener);
     if (!stop_poller(s))
         return;                 /* it may still look at all of it */
     tell_counts(s, s->tell_at); /* a short job has no later tick */
@@ -351,6 +304,43 @@ sink_close(struct sink **ps)
     free(s);
 }
 
+/* A round became writable, or its producer has room again. */
+static void
+on_txn(void *arg)
+{
+    struct sink *s = arg;
+    uint32_t i;
+
+    for (i = 0; i < s->parallelism; i++) {
+        struct sink_task *t = atomic_load(&s->tasks[i]);
+
+        if (t != NULL && atomic_exchange(&t->waiting, false) &&
+            !atomic_load(&t->gone))
+            t->conf.wake(t->conf.wake_arg);
+    }
+}
+
+/* Take part in the job's transactions. */
+static void
+join_txn(struct sink *s)
+{
+    s->topic_index = txn_topic(s->txn, s->topic);
+    txn_fit(s->txn, s->limits.max_message_bytes);
+    s->listener = (struct txn_listener){.tell = on_txn, .arg = s};
+    txn_listen(s->txn, &s->listener);
+}
+
+static int
+start_poller(struct sink *s, struct err *e)
+{
+    s->main_queue = rd_kafka_queue_get_main(s->client->rk);
+    if (pthread_create(&s->poller, NULL, poller_main, s) != 0)
+        return err_set(e, ERR_NOMEM, "%s: no thread for the producer",
+                       s->client->name);
+    s->poller_runs = true;
+    return 0;
+}
+
 static int
 sink_open(const struct conn_env *env, struct sink **ret, struct err *e)
 {
@@ -361,6 +351,11 @@ sink_open(const struct conn_env *env, struct sink **ret, struct err *e)
     s->parallelism = env->parallelism;
     s->tasks = mem_zalloc(env->parallelism * sizeof *s->tasks);
     s->may_lose = opt_is(env->opts, "delivery", "none");
+    if (opt_is(env->opts, "delivery", "exactly_once")) {
+        assert(env->ckpt != NULL && env->ckpt->txn != NULL);
+        s->txn = env->ckpt->txn;
+        s->first_round = env->ckpt->round + 1;
+    }
     s->records_max = INFLIGHT_RECORDS / env->parallelism;
     if (s->records_max < INFLIGHT_MIN)
         s->records_max = INFLIGHT_MIN;
@@ -376,13 +371,11 @@ sink_open(const struct conn_env *env, struct sink **ret, struct err *e)
         r = warm(s, e);
     if (r != 0)
         goto fail;
-    s->main_queue = rd_kafka_queue_get_main(s->client->rk);
-    if (pthread_create(&s->poller, NULL, poller_main, s) != 0) {
-        r = err_set(e, ERR_NOMEM, "%s: no thread for the producer",
-                    s->client->name);
+    r = start_poller(s, e);
+    if (r != 0)
         goto fail;
-    }
-    s->poller_runs = true;
+    if (s->txn != NULL)
+        join_txn(s);
     atomic_store(&s->client->down, false);
     *ret = s;
     return 0;
@@ -392,326 +385,17 @@ fail:
     return r;
 }
 
-static int
-sink_task_new(struct sink *s, const struct conn_task *conf,
-              struct sink_task **ret, struct err *e)
-{
-    struct sink_task *t = mem_zalloc(sizeof *t);
-
-    (void)e;
-    t->sink = s;
-    t->conf = *conf;
-    atomic_store(&s->tasks[conf->subtask], t);
-    *ret = t;
-    return 0;
-}
-
-/* ------------------------------------------------------------- writing */
-
-static void
-set_ptr(rd_kafka_vu_t *v, rd_kafka_vtype_t type, const void *p, size_t size)
-{
-    v->vtype = type;
-    v->u.mem.ptr = (void *)(uintptr_t)p;
-    v->u.mem.size = size;
-}
-
-/* Hand one message to the client. The headers are the client's on success
- * and stay the caller's otherwise. */
-static rd_kafka_resp_err_t
-produce(struct sink_task *t, const struct sink_message *m, int64_t ts,
-        rd_kafka_headers_t *headers)
-{
-    rd_kafka_vu_t v[VUS_MAX];
-    rd_kafka_error_t *error;
-    rd_kafka_resp_err_t err;
-    size_t n = 0;
-
-    v[n].vtype = RD_KAFKA_VTYPE_RKT;
-    v[n++].u.rkt = t->sink->rkt;
-    v[n].vtype = RD_KAFKA_VTYPE_PARTITION;
-    v[n++].u.i32 = m->partition < 0 ? RD_KAFKA_PARTITION_UA : m->partition;
-    v[n].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
-    v[n++].u.i = RD_KAFKA_MSG_F_COPY;
-    set_ptr(&v[n++], RD_KAFKA_VTYPE_VALUE, m->val,
-            m->val == NULL ? 0 : m->val_len);
-    if (m->key != NULL)
-        set_ptr(&v[n++], RD_KAFKA_VTYPE_KEY, m->key, m->key_len);
-    v[n].vtype = RD_KAFKA_VTYPE_OPAQUE;
-    v[n++].u.ptr = t;
-    v[n].vtype = RD_KAFKA_VTYPE_TIMESTAMP;
-    v[n++].u.i64 = ts;
-    if (headers != NULL) {
-        v[n].vtype = RD_KAFKA_VTYPE_HEADERS;
-        v[n++].u.headers = headers;
-    }
-    error = rd_kafka_produceva(t->sink->client->rk, v, n);
-    if (error != NULL) {
-        err = rd_kafka_error_code(error);
-        rd_kafka_error_destroy(error);
-        return err;
-    }
-    t->sent++;
-    t->sent_bytes += (m->val == NULL ? 0 : m->val_len) + m->key_len;
-    return RD_KAFKA_RESP_ERR_NO_ERROR;
-}
-
-static rd_kafka_headers_t *
-make_headers(const struct rec_headers *from)
-{
-    rd_kafka_headers_t *h;
-    uint32_t i;
-
-    if (from == NULL || from->count == 0)
-        return NULL;
-    h = rd_kafka_headers_new(from->count);
-    for (i = 0; i < from->count; i++) {
-        const struct rec_header *x = &from->items[i];
-
-        (void)rd_kafka_header_add(h, x->name, (ssize_t)x->name_len, x->value,
-                                  x->value == NULL ? 0 : (ssize_t)x->value_len);
-    }
-    return h;
-}
-
-static uint64_t
-headers_size(const struct rec_headers *h)
-{
-    uint64_t size = 0;
-    uint32_t i;
-
-    for (i = 0; h != NULL && i < h->count; i++)
-        size += h->items[i].name_len + h->items[i].value_len + 10u;
-    return size;
-}
-
-/* The timestamp to write. The client takes 0 for "now"; the broker refuses
- * one that is too far ahead for ever. */
-static int64_t
-out_ts(struct sink_task *t, const struct rec *r)
-{
-    int64_t ahead = t->sink->limits.ts_after_ms;
-
-    if (!(r->flags & REC_HAS_TS))
-        return 0;
-    if (r->ts == 0)
-        return 1;
-    if (ahead > 10 * CLOCK_SLACK_MS)
-        ahead -= CLOCK_SLACK_MS;
-    if (r->ts <= t->now_ms || r->ts - t->now_ms <= ahead)
-        return r->ts;
-    t->now_ms = clock_wall_ms();
-    if (r->ts <= t->now_ms || r->ts - t->now_ms <= ahead)
-        return r->ts;
-    atomic_fetch_add_explicit(&t->sink->clamped, 1, memory_order_relaxed);
-    return t->now_ms;
-}
-
-static void
-keep(struct sink_task *t, const struct sink_message *m, int64_t ts,
-     rd_kafka_headers_t *headers)
-{
-    struct pending *p = mem_alloc(sizeof *p + m->key_len + m->val_len + 2);
-    char *bytes = (char *)(p + 1);
-
-    p->next = NULL;
-    p->headers = headers;
-    p->ts = ts;
-    p->m = *m;
-    if (m->key != NULL) {
-        memcpy(bytes, m->key, m->key_len);
-        p->m.key = bytes;
-    }
-    if (m->val != NULL) {
-        memcpy(bytes + m->key_len, m->val, m->val_len);
-        p->m.val = bytes + m->key_len;
-    }
-    if (t->first == NULL)
-        t->first = p;
-    else
-        t->last->next = p;
-    t->last = p;
-}
-
-static int
-refused(struct sink_task *t, const struct sink_message *m,
-        rd_kafka_resp_err_t err, struct err *e)
-{
-    struct sink *s = t->sink;
-    struct err own;
-    char text[256] = "";
-
-    if (err == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE)
-        return err_record(e, CAUSE_ENCODE,
-                          "message of %" PRIu64 " bytes is larger than the "
-                          "client's message.max.bytes",
-                          (uint64_t)m->key_len + m->val_len);
-    if (err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && m->partition >= 0)
-        return err_record(e, CAUSE_ENCODE,
-                          "partition %" PRId32 " does not exist in topic "
-                          "\"%s\"",
-                          m->partition, s->topic);
-    if (err == RD_KAFKA_RESP_ERR__FATAL)
-        (void)rd_kafka_fatal_error(s->client->rk, text, sizeof text);
-    (void)err_set(&own, ERR_IO, "%s: topic \"%s\" takes no message: %s%s%s",
-                  s->client->name, s->topic, rd_kafka_err2str(err),
-                  text[0] == '\0' ? "" : ": ", text);
-    err_where(&own, "%s", s->client->place);
-    if (err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
-        err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION) {
-        own.code = ERR_CONFIG;
-        err_hint(&own, "the topic was probably deleted while the job was "
-                       "running");
-    }
-    set_broken(s, &own);
-    return broken_error(s, e);
-}
-
-/* Offer waiting messages again, oldest first. */
-static int
-drain(struct sink_task *t, struct err *e)
-{
-    while (t->first != NULL) {
-        struct pending *p = t->first;
-        rd_kafka_resp_err_t err = produce(t, &p->m, p->ts, p->headers);
-        int r = 0;
-
-        if (err == RD_KAFKA_RESP_ERR__QUEUE_FULL)
-            return 0;
-        if (err != RD_KAFKA_RESP_ERR_NO_ERROR) {
-            r = refused(t, &p->m, err, e);
-            if (p->headers != NULL)
-                rd_kafka_headers_destroy(p->headers);
-        }
-        t->first = p->next;
-        free(p);
-        if (r != 0)
-            return r;
-    }
-    return 0;
-}
-
-static bool
-has_room(const struct sink_task *t)
-{
-    const struct sink *s = t->sink;
-
-    return t->sent - atomic_load(&t->acked) < s->records_max &&
-           t->sent_bytes - atomic_load(&t->acked_bytes) < s->bytes_max;
-}
-
-static bool
-sink_ready(struct sink_task *t)
-{
-    struct err e;
-
-    if (atomic_load_explicit(&t->sink->broken, memory_order_relaxed) != NULL)
-        return true; /* so that the next write tells */
-    if (t->first != NULL && drain(t, &e) != 0)
-        set_broken(t->sink, &e);
-    if (t->first == NULL && has_room(t))
-        return true;
-    atomic_store(&t->waiting, true);
-    if (t->first == NULL && has_room(t))
-        return true; /* reports came in between; a wake too many is harmless */
-    return false;
-}
-
-static int
-sink_write(struct sink_task *t, const struct rec *r,
-           const struct sink_message *m, struct err *e)
-{
-    struct sink *s = t->sink;
-    uint64_t size = (uint64_t)m->key_len + m->val_len;
-    rd_kafka_headers_t *headers;
-    rd_kafka_resp_err_t err;
-    int64_t ts;
-
-    if (atomic_load_explicit(&s->broken, memory_order_relaxed) != NULL)
-        return broken_error(s, e);
-    if (!s->compressed && size + headers_size(r->headers) + MESSAGE_OVERHEAD >
-                              (uint64_t)s->limits.max_message_bytes) {
-        (void)err_record(e, CAUSE_ENCODE,
-                         "message of %" PRIu64 " bytes is larger than the "
-                         "max.message.bytes of topic \"%s\", %" PRId64,
-                         size, s->topic, s->limits.max_message_bytes);
-        err_hint(e, "raise max.message.bytes of the topic, or set "
-                    "compression.codec in properties");
-        return ERR_RECORD;
-    }
-    ts = out_ts(t, r);
-    headers = make_headers(r->headers);
-    if (t->first != NULL) { /* behind those that wait */
-        keep(t, m, ts, headers);
-        return drain(t, e);
-    }
-    err = produce(t, m, ts, headers);
-    if (err == RD_KAFKA_RESP_ERR_NO_ERROR)
-        return 0;
-    if (err == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
-        keep(t, m, ts, headers);
-        return 0;
-    }
-    if (headers != NULL)
-        rd_kafka_headers_destroy(headers);
-    return refused(t, m, err, e);
-}
-
-static int
-sink_batch_end(struct sink_task *t, struct err *e)
-{
-    int r = broken_error(t->sink, e);
-
-    return r != 0 || t->first == NULL ? r : drain(t, e);
-}
-
-static int
-sink_flush(struct sink_task *t, struct err *e)
-{
-    int r = sink_batch_end(t, e);
-
-    if (r != 0)
-        return r;
-    /* Order: say that we wait, then look. */
-    atomic_store(&t->waiting, true);
-    if (t->first == NULL && atomic_load(&t->acked) == t->sent) {
-        atomic_store(&t->waiting, false);
-        return broken_error(t->sink, e);
-    }
-    return ERR_AGAIN;
-}
-
-static void
-sink_task_free(struct sink_task **pt)
-{
-    struct sink_task *t = *pt;
-
-    if (t == NULL)
-        return;
-    *pt = NULL;
-    while (t->first != NULL) {
-        struct pending *p = t->first;
-
-        t->first = p->next;
-        if (p->headers != NULL)
-            rd_kafka_headers_destroy(p->headers);
-        free(p);
-    }
-    /* Reports may still come for it, so the struct stays until the sink is
-     * closed. No wake is under way after this. */
-    atomic_store(&t->gone, true);
-    while (atomic_load(&t->sink->publishing))
-        (void)sched_yield();
-}
-
 /* -------------------------------------------------------- housekeeping */
 
 static int
 sink_tick(struct sink *s, struct err *e)
 {
+    int r;
+
     client_watch(s->client);
     tell_counts(s, clock_mono_ms());
-    return broken_error(s, e);
+    r = sink_broken_error(s, e);
+    return r == 0 && s->txn != NULL ? txn_broken(s->txn, e) : r;
 }
 
 static int32_t
@@ -732,11 +416,12 @@ const struct sink_type kafka_sink_type = {
     .open = sink_open,
     .task_new = sink_task_new,
     .clamped = sink_clamped,
-    .ready = sink_ready,
-    .write_raw = sink_write,
-    .batch_end = sink_batch_end,
+    .ready = sink_task_ready,
+    .write_raw = sink_task_write,
+    .batch_end = sink_task_batch_end,
     .partitions = sink_partitions,
-    .flush = sink_flush,
+    .flush = sink_task_flush,
+    .snapshot = sink_task_snapshot,
     .tick = sink_tick,
     .task_free = sink_task_free,
     .close = sink_close,
