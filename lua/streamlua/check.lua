@@ -153,7 +153,7 @@ local types = {
   -- <prefix>-marker is a topic.
   prefix = { function(v)
     return type(v) == "string" and v ~= "" and #v <= 242 and not v:find "[^%w._-]", v
-  end, "the begin of a topic name (letters, digits, . _ -, at most 242)" },
+  end, "the beginning of a topic name (letters, digits, . _ -, at most 242)" },
   delimiter = { function(v)
     return type(v) == "string" and #v == 1 and not v:find '["\r\n]', v
   end, "one character" },

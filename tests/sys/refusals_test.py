@@ -121,8 +121,6 @@ def options_of_later_stages_are_named():
              's.tumbling "1m", { window_fields = false }')):
         refused(LATER % what, window % spec)
     for what, spec in (
-            ('kafka: delivery = "exactly_once" is',
-             's.kafka { topic = "x", delivery = "exactly_once" }'),
             ("kafka: a topic function is", "s.kafka { topic = print }"),
             ('kafka: option "create" is',
              's.kafka { topic = "x", create = {} }'),
@@ -142,13 +140,86 @@ def options_of_later_stages_are_named():
              's.file { path = "x", on_error = "quarantine" }')):
         refused(LATER % what,
                 'job:source("in", %s):sink("out", s.blackhole())' % spec)
-    for what, option in (('option "memory" is', 'memory = { total = "1GiB" }'),
-                         ('option "quarantine" is', "quarantine = 1"),
+    for what, option in (('option "quarantine" is', "quarantine = 1"),
                          ('state: option "ttl" is', 'state = { ttl = "1h" }'),
                          ('on_error = "quarantine" is',
                           'on_error = "quarantine"')):
         refused((LATER % ("job: " + what)).replace(":3:", ":2:"), "",
                 "{ %s }" % option)
+
+
+def kafka(*sinks, source='s.kafka { topic = "i", start = "earliest" }'):
+    return 'job:source("in", %s)' % source + "".join(
+        '\n:sink("o%d", s.kafka { topic = "x"%s })' % (i, spec and ", " + spec)
+        for i, spec in enumerate(sinks))
+
+
+def exactly_once_needs_what_a_round_needs():
+    once = 'delivery = "exactly_once"'
+    accepted(kafka(once, once, ""))
+    refused(r'^job\.lua:4: sink: delivery = "exactly_once" needs checkpoints, '
+            "but the job says checkpoint = false$", kafka(once),
+            "{ checkpoint = false }")
+    refused(r'^job\.lua:4: sink: delivery = "exactly_once" needs checkpoints, '
+            "but source in is not replayable$",
+            kafka(once, source="s.stdin()"))
+    for more, what in (
+            (', transactional_id_prefix = "p"', r'transactional_id_prefix: '
+             r'"streamlua-t" and "p"'),
+            (', bootstrap_servers = "b:1"', 'bootstrap_servers: "" and "b:1"')):
+        refused(r"^job\.lua:5: sink: a job has at most one target that decides "
+                r"a round, but the exactly_once sinks o0 \(job\.lua:4\) and o1 "
+                "differ in " + what + "$", kafka(once, once + more))
+        accepted(kafka(once + more, once + more))
+    for prop in ('["transactional.id"] = "x"', '["enable.idempotence"] = false',
+                 "acks = 1", '["request.required.acks"] = 0'):
+        refused(r'^job\.lua:4: sink: the property [a-z.]+ = \w+ breaks delivery '
+                '= "exactly_once"; remove it, ',
+                kafka(once + ", properties = { %s }" % prop))
+        refused("breaks delivery", kafka(once),
+                "{ properties = { %s } }" % prop)
+
+
+def transactional_id_prefix_begins_a_topic_name():
+    once = 'delivery = "exactly_once", transactional_id_prefix = %s'
+    accepted(kafka(once % '"a-B._9"'))
+    accepted(kafka(once % '("x"):rep(242)'))
+    for bad in ('""', '"a b"', '"\xc3\xa9"', '("x"):rep(243)', "1"):
+        refused(r'^job\.lua:4: kafka: option "transactional_id_prefix": expected '
+                "the beginning of a topic name", kafka(once % bad))
+    refused(r'^job\.lua:4: kafka: option "transactional_id_prefix" belongs to '
+            'delivery = "exactly_once", here it is "at_least_once"$',
+            kafka('transactional_id_prefix = "p"'))
+
+
+def options_of_checkpoints_restart_and_memory():
+    body = sinks("s.blackhole()")
+    for ok in ('checkpoint = { interval = "1s", timeout = 1, min_pause = 0, '
+               "tolerable_failures = 3, retained = 1 }", "checkpoint = true",
+               "checkpoint = false", 'state = { backend = "memory" }',
+               'restart = { initial_backoff = 1, max_backoff = 1, attempts = 0 }',
+               'memory = { total = "1GiB", state = 0.5, buffers = "256MiB", '
+               "lua = 0.25 }", "memory = { state = 1 }",
+               'memory = { state = "100GiB" }'):
+        accepted(body, "{ %s }" % ok)
+    for bad, want in (
+            ("checkpoint = { timeout = 0 }", 'option "timeout": expected'),
+            ("checkpoint = { tolerable_failures = -1 }",
+             'option "tolerable_failures": expected an integer of at least 0'),
+            ("checkpoint = { retained = 0 }", 'option "retained": expected'),
+            ("restart = { attempts = -2 }", 'option "attempts": expected'),
+            ('restart = { initial_backoff = "2m" }', "initial_backoff "
+             r"\(120000 ms\) is above max_backoff \(60000 ms\)$"),
+            ("memory = { state = 0 }", 'option "state": expected a fraction '
+             r'such as 0\.6 or a size such as "2GiB", got number 0$'),
+            ("memory = { state = 1.5 }", 'option "state": expected'),
+            ('memory = { lua = "no" }', 'option "lua": expected'),
+            ("memory = { total = 0.5 }", 'option "total": expected a size'),
+            ("memory = { lua = 0.5 }", r"more than the total is given away: "
+             r"state = 0\.6, lua = 0\.5$"),
+            ('memory = { total = 1000, buffers = 500 }', "more than the total "
+             r"of 1000 bytes is given away: state = 0\.6, buffers = 500$")):
+        refused(r"^job\.lua:2: job: .*" + want, body, "{ %s }" % bad)
 
 
 def streams_that_lead_nowhere_name_their_line():
@@ -219,6 +290,9 @@ TESTS = [
     calls_of_later_stages_are_named,
     names_of_flink_and_sql_lead_to_ours,
     options_of_later_stages_are_named,
+    exactly_once_needs_what_a_round_needs,
+    transactional_id_prefix_begins_a_topic_name,
+    options_of_checkpoints_restart_and_memory,
     streams_that_lead_nowhere_name_their_line,
     a_module_that_does_not_parse_names_its_line,
     check_finds_a_plan_that_differs,
