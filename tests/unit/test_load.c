@@ -138,9 +138,8 @@ static const struct refusal later[] = {
      "job.lua:4: tumbling: clock = \"processing\" is not available in this"},
     {"s.tumbling('1m', { time_zone = 'UTC' })",
      "job.lua:4: tumbling: option \"time_zone\" is not available"},
-    {"st:sink('o', s.kafka { topic = 'x', delivery = 'exactly_once' })",
-     "job.lua:4: kafka: delivery = \"exactly_once\" is not available in this "
-     "version"},
+    {"st:sink('o', s.kafka { topic = 'x', create = {} })",
+     "job.lua:4: kafka: option \"create\" is not available in this version"},
     {"st:sink('o', s.kafka { topic = print })",
      "job.lua:4: kafka: a topic function is not available"},
     {"job:source('k', s.kafka { topic = '^x', start = 'latest' })",
@@ -232,6 +231,37 @@ static const char wide_job[] =
     "  :sink('o', s.kafka { topic = 't', key = { 'p' }, headers = { h = 1 "
     "} })\n"
     "return job\n";
+
+static void
+parts_of_memory_are_shares_or_sizes(void **state)
+{
+    static const char text[] =
+        "local s = require 'streamlua'\n"
+        "local job = s.job('n', { memory = { state = 1, lua = '1KiB' },\n"
+        "  checkpoint = { retained = 2, timeout = '1m' } })\n"
+        "job:source('in', s.stdin()):sink('o', s.blackhole())\n"
+        "return job\n";
+    const struct opt *o, *memory, *idle;
+    struct script_conf conf;
+    struct script *s;
+
+    (void)state;
+    conf = conf_of(text);
+    s = load_ok(&conf);
+    o = opt_get(script_job(s), "options");
+    memory = opt_get(o, "memory");
+
+    assert_int_equal(opt_get(memory, "state")->type, OPT_DBL);
+    assert_int_equal(opt_int(memory, "lua", 0), 1024);
+    assert_null(opt_get(memory, "total"));
+    assert_int_equal(opt_int(opt_get(o, "checkpoint"), "timeout_ms", 0), 60000);
+
+    idle = opt_get(o, "idle"); /* only what has no effect yet */
+    assert_int_equal(idle->len, 2);
+    assert_string_equal(opt_at(idle, 0)->s, "checkpoint.retained");
+    assert_string_equal(opt_at(idle, 1)->s, "memory.lua");
+    script_free(&s);
+}
 
 static void
 options_of_job_and_source_are_normalised(void **state)
@@ -625,6 +655,7 @@ main(void)
         cmocka_unit_test(later_names_are_refused_by_name),
         cmocka_unit_test(file_must_return_its_job),
         cmocka_unit_test(only_text_is_loaded),
+        cmocka_unit_test(parts_of_memory_are_shares_or_sizes),
         cmocka_unit_test(options_of_job_and_source_are_normalised),
         cmocka_unit_test(options_of_steps_and_sinks_are_normalised),
         cmocka_unit_test(union_rebalance_and_fan_out_become_inputs),
