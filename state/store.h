@@ -284,6 +284,19 @@ MUST_USE int store_scan_open(struct store_reader *r, uint32_t op,
                              struct store_scan **ret_c, struct err *e);
 
 /**
+ * Scan the entries of one namespace of one key group.
+ *
+ * @param at    operator, group, namespace, and with `after` a key; borrowed
+ *        for the call.
+ * @param after begin behind at->key (in order; it need not exist): how a
+ *        scan goes on in another reader's or a later begin.
+ * @return as store_scan_open(). @thread the reader's owner.
+ */
+MUST_USE int store_scan_ns(struct store_reader *r, const struct store_key *at,
+                           bool after, struct store_scan **ret_c,
+                           struct err *e);
+
+/**
  * The next entry in order.
  *
  * @param ret_key, ret_value borrowed until store_reader_end().

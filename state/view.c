@@ -402,7 +402,20 @@ struct store_scan {
     uint32_t op;
     uint16_t last;
     bool ended;
+    bool by_ns; /* of one namespace only */
+    uint8_t ns_len, ns[STORE_NS_MAX];
 };
+
+/* Put a scan on the first stored key not below `from`, above it with
+ * `after`. */
+static int
+scan_begin(struct store_reader *r, struct store_scan *c,
+           const struct entry_key *from, bool after, struct err *e)
+{
+    c->ended = !op_is_alive(r, c->op);
+    return merged_init(&c->m, &r->s->t, r->top, r->txn, &r->view, from, after,
+                       e);
+}
 
 int
 store_scan_open(struct store_reader *r, uint32_t op, uint16_t first,
@@ -420,14 +433,52 @@ store_scan_open(struct store_reader *r, uint32_t op, uint16_t first,
     key.len = ENTRY_KEY_HEAD - 1; /* before any namespace */
     c->op = op;
     c->last = last;
-    c->ended = !op_is_alive(r, op);
-    rc = merged_init(&c->m, &r->s->t, r->top, r->txn, &r->view, &key, false, e);
+    rc = scan_begin(r, c, &key, false, e);
     if (rc != 0) {
         store_scan_close(&c);
         return rc;
     }
     *ret_c = c;
     return 0;
+}
+
+int
+store_scan_ns(struct store_reader *r, const struct store_key *at, bool after,
+              struct store_scan **ret_c, struct err *e)
+{
+    struct store_scan *c = wire_malloc(sizeof *c);
+    struct store_key from = *at;
+    struct entry_key key;
+    int rc;
+
+    if (c == NULL)
+        return err_set(e, ERR_NOMEM, "no memory to read '%s'", r->s->dir);
+    memset(c, 0, sizeof *c);
+    if (!after)
+        from.key_len = 0;
+    c->op = at->op;
+    c->last = at->group;
+    c->by_ns = true;
+    c->ns_len = (uint8_t)at->ns_len;
+    if (at->ns_len != 0)
+        memcpy(c->ns, at->ns, at->ns_len);
+    entry_key_encode(r->s->t.seed, &from, &key);
+    rc = scan_begin(r, c, &key, after, e);
+    if (rc != 0) {
+        store_scan_close(&c);
+        return rc;
+    }
+    *ret_c = c;
+    return 0;
+}
+
+static bool
+is_beyond(const struct store_scan *c, const struct store_key *k)
+{
+    if (k->op != c->op || k->group > c->last)
+        return true;
+    return c->by_ns &&
+           (k->ns_len != c->ns_len || memcmp(k->ns, c->ns, c->ns_len) != 0);
 }
 
 int
@@ -443,7 +494,7 @@ store_scan_next(struct store_scan *c, struct store_key *ret_key,
         rc = merged_next(&c->m, &p, e);
         if (rc < 0)
             return rc;
-        if (rc == 0 || p.entry.key.op != c->op || p.entry.key.group > c->last) {
+        if (rc == 0 || is_beyond(c, &p.entry.key)) {
             c->ended = true;
             return 0;
         }

@@ -232,6 +232,58 @@ compare_operator(struct store_reader *r, const struct model *m, unsigned o)
     }
 }
 
+/* The namespaces of some groups, each read in short scans that go on behind
+ * the last key, against a scan of the group. */
+static inline void
+compare_namespaces(struct store_reader *r, unsigned o)
+{
+    struct store_scan *c = NULL, *one = NULL;
+    struct store_key k, at, got;
+    const void *value, *same;
+    size_t len, same_len;
+    bool open = false, after = false;
+    char ns[STORE_NS_MAX], last[LONG_KEY + 16];
+    uint32_t op;
+    int rc;
+
+    if (!store_reader_find(r, o == 0 ? "first" : "second", o == 0 ? 5 : 6, &op))
+        return;
+    memset(&at, 0, sizeof at);
+    must(store_scan_open(r, op, 3, 5, &c, &err));
+    while ((rc = store_scan_next(c, &k, &value, &len, &err)) == 1) {
+        if (!open || at.group != k.group || at.ns_len != k.ns_len ||
+            memcmp(at.ns, k.ns, k.ns_len) != 0) {
+            if (open) { /* nothing of it is left */
+                must(store_scan_ns(r, &at, after, &one, &err));
+                assert_int_equal(
+                    store_scan_next(one, &got, &same, &same_len, &err), 0);
+                store_scan_close(&one);
+            }
+            memcpy(ns, k.ns, k.ns_len);
+            at = (struct store_key){.op = op,
+                                    .group = k.group,
+                                    .ns = ns,
+                                    .ns_len = k.ns_len,
+                                    .key = last};
+            open = true;
+            after = false;
+        }
+        must(store_scan_ns(r, &at, after, &one, &err));
+        assert_int_equal(store_scan_next(one, &got, &same, &same_len, &err), 1);
+        assert_int_equal(got.group, k.group);
+        assert_int_equal(got.key_len, k.key_len);
+        assert_memory_equal(got.key, k.key, k.key_len);
+        assert_int_equal(same_len, len);
+        assert_memory_equal(same, value, len);
+        store_scan_close(&one);
+        memcpy(last, k.key, k.key_len);
+        at.key_len = k.key_len;
+        after = true;
+    }
+    must(rc);
+    store_scan_close(&c);
+}
+
 /* The whole view against the model: entries, round, blob. */
 static inline void
 compare(struct store *s, enum store_view view, const struct model *m)
@@ -247,6 +299,8 @@ compare(struct store *s, enum store_view view, const struct model *m)
     assert_int_equal(store_reader_round(r), m->round);
     compare_operator(r, m, 0);
     compare_operator(r, m, 1);
+    compare_namespaces(r, 0);
+    compare_namespaces(r, 1);
     rc = store_reader_blob(r, "positions", &p, &len, &err);
     must(rc);
     assert_int_equal(rc, m->round != 0);
