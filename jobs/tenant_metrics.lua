@@ -5,6 +5,10 @@
 --
 --   streamlua run jobs/tenant_metrics.lua --bootstrap-servers HOST:9092 \
 --     --set input=kafka --set output=kafka
+--
+-- Rows in Kafka are there exactly once, whatever is killed meanwhile; their
+-- readers need isolation.level=read_committed, and see a row up to 10 s after
+-- its window fired. --set delivery=at_least_once: at once, but maybe twice.
 local s = require "streamlua"
 
 local input    = s.param("input", "generator")   -- or "kafka"
@@ -12,7 +16,7 @@ local output   = s.param("output", "stdout")     -- or "kafka"
 local topic_in = s.param("topic_in", "events")
 local topic_out = s.param("topic_out", "metrics-1m")
 local start    = s.param("start", "earliest")    -- where to begin on topic_in
-local delivery = s.param("delivery", "at_least_once")
+local delivery = s.param("delivery", "exactly_once") -- of output kafka
 local servers  = s.param("bootstrap", "localhost:9092")
 local count    = s.param("count", 100000)        -- of generated events
 
