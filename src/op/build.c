@@ -72,12 +72,6 @@ new_bytes(enum step_kind kind)
            kind == STEP_SELECT || kind == STEP_GLOBAL || kind == STEP_AGGREGATE;
 }
 
-static struct op_outs *
-output_of(struct op *op, const struct plan_edge *edge)
-{
-    return strcmp(edge->output, "main") == 0 ? &op->out : &op->side;
-}
-
 /* The chained input edge of a step, or NULL for the head. */
 static const struct plan_edge *
 chained_input(const struct builder *b, const struct plan_step *s)
@@ -115,7 +109,7 @@ add_step(struct builder *b, const struct plan_step *s, struct err *e)
     b->by_step[s->index] = op;
     b->out_reader[s->index] = new_bytes(s->kind) ? new_reader(b) : in;
     if (edge != NULL)
-        op_outs_add(output_of(b->by_step[edge->from], edge), &op->in);
+        op_outs_add(op_output(b->by_step[edge->from], edge->output), &op->in);
     return 0;
 }
 
@@ -136,7 +130,7 @@ add_route(struct builder *b, uint32_t index, struct err *e)
     if (r != 0)
         return r;
     add_op(b, op);
-    op_outs_add(output_of(from, edge), &op->in);
+    op_outs_add(op_output(from, edge->output), &op->in);
     if (edge->partials)
         op_local_set_route(from, op);
     return 0;

@@ -43,7 +43,7 @@ in_ready(struct op_out *o)
 
     if (op->type->ready != NULL && !op->type->ready(op))
         return false;
-    return op_outs_ready(&op->out) && op_outs_ready(&op->side);
+    return op_all_ready(op);
 }
 
 void
@@ -62,6 +62,7 @@ void
 op_free(struct op **opp)
 {
     struct op *op = *opp;
+    uint32_t i;
 
     *opp = NULL;
     if (op == NULL)
@@ -69,7 +70,9 @@ op_free(struct op **opp)
     if (op->type->free != NULL)
         op->type->free(op);
     free(op->out.items);
-    free(op->side.items);
+    for (i = 0; i < op->side_count; i++)
+        free(op->sides[i].outs.items);
+    free(op->sides);
     free(op->count);
     free(op);
 }
@@ -133,8 +136,60 @@ int
 op_forward(struct op *op, const struct mark *m, struct err *e)
 {
     int r = op_emit_mark(&op->out, m, e);
+    uint32_t i;
 
-    return r != 0 ? r : op_emit_mark(&op->side, m, e);
+    for (i = 0; i < op->side_count && r == 0; i++)
+        r = op_emit_mark(&op->sides[i].outs, m, e);
+    return r;
+}
+
+const struct op_outs *
+op_side(const struct op *op, const char *name)
+{
+    uint32_t i;
+
+    for (i = 0; i < op->side_count; i++)
+        if (strcmp(op->sides[i].name, name) == 0)
+            return &op->sides[i].outs;
+    return NULL;
+}
+
+struct op_outs *
+op_output(struct op *op, const char *name)
+{
+    uint32_t i;
+
+    if (strcmp(name, "main") == 0)
+        return &op->out;
+    for (i = 0; i < op->side_count; i++)
+        if (strcmp(op->sides[i].name, name) == 0)
+            return &op->sides[i].outs;
+    op->sides = mem_realloc(op->sides, (i + 1u) * sizeof *op->sides);
+    op->sides[i] = (struct op_side){.name = name};
+    op->side_count++;
+    return &op->sides[i].outs;
+}
+
+int
+op_emit_side(const struct op *op, const char *name, struct batch *b,
+             struct err *e)
+{
+    const struct op_outs *outs = op_side(op, name);
+
+    return outs != NULL ? op_emit(outs, b, e) : 0;
+}
+
+bool
+op_all_ready(const struct op *op)
+{
+    uint32_t i;
+
+    if (!op_outs_ready(&op->out))
+        return false;
+    for (i = 0; i < op->side_count; i++)
+        if (!op_outs_ready(&op->sides[i].outs))
+            return false;
+    return true;
 }
 
 void

@@ -68,6 +68,11 @@ struct op_outs { /* several consumers of one output */
     uint32_t count;
 };
 
+struct op_side {      /* a named output beside the main one */
+    const char *name; /* the plan's */
+    struct op_outs outs;
+};
+
 struct op;
 
 struct op_type {
@@ -158,7 +163,8 @@ struct op {
     struct op_counters *count;
     struct reader *reader; /* of the segment it reads, or NULL */
     struct op_outs out;    /* main output */
-    struct op_outs side;   /* late output */
+    struct op_side *sides; /* those of the plan that something takes */
+    uint32_t side_count;
     bool pending;
     bool saving; /* has frozen state that is not in its snapshot yet */
 };
@@ -177,6 +183,16 @@ MUST_USE int op_emit(const struct op_outs *outs, struct batch *b,
 /** Give a mark to all consumers. */
 MUST_USE int op_emit_mark(const struct op_outs *outs, const struct mark *m,
                           struct err *e);
+/** The side output `name`, or NULL: nothing takes it. */
+const struct op_outs *op_side(const struct op *op, const char *name);
+/** The outputs for `name`, "main" or a side output, made if need be.
+ * @thread coordinator. */
+struct op_outs *op_output(struct op *op, const char *name);
+/** Give a batch to a side output, if something takes it. */
+MUST_USE int op_emit_side(const struct op *op, const char *name,
+                          struct batch *b, struct err *e);
+/** Whether the consumers of all outputs are ready. */
+bool op_all_ready(const struct op *op);
 /** Forward a mark to main and side outputs. */
 MUST_USE int op_forward(struct op *op, const struct mark *m, struct err *e);
 /** Give what the operator puts into a round; *s is NULL afterwards. */

@@ -39,7 +39,8 @@ struct op_global {
     struct row_format *format;
     struct batch rows, late;
     struct mark held; /* forwarded when the rows are out */
-    bool has_held, has_late, own_keys;
+    bool has_held, own_keys;
+    const char *late_output; /* NULL: late records are dropped */
     bool held_frozen;       /* what the held mark's round keeps is set apart */
     struct op_state *store; /* NULL: the job keeps no checkpoints */
     struct snapshot *snap;  /* while saving */
@@ -268,7 +269,7 @@ static int
 late_record(struct op_global *g, const struct rec *r)
 {
     count_add(&g->op.count->late, 1);
-    if (g->has_late)
+    if (g->late_output != NULL)
         (void)batch_add_ref(&g->late, r);
     else
         count_add_shared(&g->op.count->dropped[CAUSE_LATE], 1);
@@ -397,7 +398,7 @@ global_batch(struct op *op, struct batch *b, struct err *e)
         note_late(g);
     if (g->late.n == 0)
         return 0;
-    r = op_emit(&op->side, &g->late, e);
+    r = op_emit_side(op, g->late_output, &g->late, e);
     batch_clear(&g->late);
     return r;
 }
@@ -554,7 +555,7 @@ global_init(struct op_global *g, struct err *e)
     g->latency_ms =
         opt_int(opt_get(job, "mini_batch"), "allow_latency_ms", 1000);
     g->late_since_ms = -1;
-    g->has_late = opt_get(g->op.step->opts, "late_output") != NULL;
+    g->late_output = opt_str(g->op.step->opts, "late_output", NULL);
     batch_init(&g->rows);
     batch_init(&g->late);
     r = agg_args_init(&g->args, &g->op, e);

@@ -47,7 +47,7 @@ struct op_local {
     void *scratch; /* a block, for bypass */
     struct batch late;
     struct ahead ahead[GROUP];
-    bool has_late;
+    const char *late_output; /* NULL: late records are dropped */
     int64_t size_max, bytes_max, latency_ms; /* mini_batch */
     uint64_t records;                        /* in the table */
     int64_t since_ms; /* when the first came, -1 = empty */
@@ -178,7 +178,7 @@ static void
 count_late(struct op_local *l, const struct rec *r)
 {
     count_add(&l->op.count->late, 1);
-    if (l->has_late)
+    if (l->late_output != NULL)
         (void)batch_add_ref(&l->late, r);
     else
         count_add_shared(&l->op.count->dropped[CAUSE_LATE], 1);
@@ -280,7 +280,7 @@ local_batch(struct op *op, struct batch *b, struct err *e)
     if (l->late.n == 0)
         return 0;
     l->late.part = b->part;
-    r = op_emit(&op->side, &l->late, e);
+    r = op_emit_side(op, l->late_output, &l->late, e);
     batch_clear(&l->late);
     return r;
 }
@@ -297,9 +297,7 @@ local_mark(struct op *op, const struct mark *m, struct err *e)
         r = flush(l, e);
     if (m->kind == MARK_WATERMARK)
         l->wm = m->wm;
-    if (r == 0)
-        r = op_emit_mark(&op->out, m, e);
-    return r != 0 ? r : op_emit_mark(&op->side, m, e);
+    return r != 0 ? r : op_forward(op, m, e);
 }
 
 static int
@@ -351,7 +349,7 @@ local_init(struct op_local *l, struct err *e)
     l->deadline = INT64_MAX;
     l->wm = WM_NONE;
     l->may_bypass = !opt_is(job, "agg_phase_strategy", "TWO_PHASE");
-    l->has_late = opt_get(l->op.step->opts, "late_output") != NULL;
+    l->late_output = opt_str(l->op.step->opts, "late_output", NULL);
     batch_init(&l->late);
     r = key_eval_init(&l->keys, &l->op, l->op.step, e);
     if (r == 0)

@@ -56,7 +56,7 @@ resume(struct subtask *st, int64_t *ret_wait, struct err *e)
 
         if (!op->pending)
             continue;
-        if (!op_outs_ready(&op->out) || !op_outs_ready(&op->side)) {
+        if (!op_all_ready(op)) {
             if (result == STEP_IDLE)
                 result = STEP_BLOCKED;
             continue;
