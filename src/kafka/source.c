@@ -162,6 +162,10 @@ find_topics(struct source *s, struct err *e)
     for (i = 0; i < s->topic_count; i++) {
         r = admin_find_topic(s->client, s->topics[i].name,
                              &s->topics[i].partitions, e);
+        if (r == ERR_CONFIG && s->env.restored != NULL &&
+            admin_count_partitions(s->client, s->topics[i].name, ASK_MS) ==
+                ADMIN_UNKNOWN)
+            return source_restore_gone(s, s->topics[i].name, e);
         if (r != 0)
             return r;
         total += s->topics[i].partitions;

@@ -45,8 +45,8 @@ struct part {
     int64_t start;  /* offset, or POSITION_BEGINNING */
     int64_t end;    /* first offset not to read, or PART_UNBOUNDED */
     bool discovered;
-    rd_kafka_queue_t *queue;    /* NULL: nothing to read */
-    struct position_mark found; /* of the committed offset, offset -1: none */
+    rd_kafka_queue_t *queue;         /* NULL: nothing to read */
+    struct position_mark found;      /* to be verified, offset -1: none */
     _Atomic(struct part *) next_all; /* the source's list */
     struct part *next_intake;
     /* -- the slot's -- */
@@ -114,6 +114,23 @@ MUST_USE int source_read_policy(struct source *s, struct err *e);
 
 /** Find start and end offsets of all parts. @thread coord; may block. */
 MUST_USE int source_resolve(struct source *s, struct err *e);
+
+/** Offsets by time (-1 the end, -2 the beginning) of the parts wanted. */
+MUST_USE int source_list_offsets(struct source *s, const bool *want, int64_t ts,
+                                 int64_t *ret, struct err *e);
+
+/**
+ * Positions of the round the job begins from, by index of the part.
+ * @param want scratch, one entry a part.
+ * @return 0, ERR_CONFIG (a position is not in the log any more), ERR_IO,
+ *         ERR_UNAVAILABLE. @thread coord; may block.
+ */
+MUST_USE int source_restore(struct source *s, int64_t *at, bool *want,
+                            struct err *e);
+
+/** `e` says that `topic` is missing: say so as the checkpoint sees it. */
+int source_restore_gone(const struct source *s, const char *topic,
+                        struct err *e);
 
 /**
  * Compare the records that committed marks speak of with what is there now.

@@ -109,9 +109,9 @@ offset_of(const struct opt *table, int32_t partition)
 
 /* Ask for offsets by time (-1 the end, -2 the beginning) of all parts whose
  * `want` is set; the answers come in `ret`. */
-static int
-list_offsets(struct source *s, const bool *want, int64_t ts, int64_t *ret,
-             struct err *e)
+int
+source_list_offsets(struct source *s, const bool *want, int64_t ts,
+                    int64_t *ret, struct err *e)
 {
     int64_t deadline = clock_mono_ms() + s->client->connect_ms;
     rd_kafka_topic_partition_list_t *list;
@@ -155,11 +155,11 @@ list_times(struct source *s, const bool *want, int64_t ts, int64_t *ret,
     size_t i;
     int r;
 
-    r = list_offsets(s, want, ts, ret, e);
+    r = source_list_offsets(s, want, ts, ret, e);
     if (r == 0 && ts >= 0) {
         for (i = 0; i < s->count; i++)
             ends[i] = want[i] && ret[i] < 0;
-        r = list_offsets(s, ends, RD_KAFKA_OFFSET_END, ret, e);
+        r = source_list_offsets(s, ends, RD_KAFKA_OFFSET_END, ret, e);
     }
     free(ends);
     return r;
@@ -312,6 +312,7 @@ committed(struct source *s, int64_t *ret, struct err *e)
         if (!position_mark_read(el->metadata, el->metadata_size,
                                 &s->parts[i]->found))
             s->parts[i]->found.offset = -1;
+        s->parts[i]->last = s->parts[i]->found;
     }
     rd_kafka_topic_partition_list_destroy(list);
     return 0;
@@ -353,7 +354,8 @@ resolve_start(struct source *s, int64_t *at, bool *want, struct err *e)
         }
         break;
     }
-    return r != 0 ? r : list_offsets(s, want, RD_KAFKA_OFFSET_END, at, e);
+    return r != 0 ? r
+                  : source_list_offsets(s, want, RD_KAFKA_OFFSET_END, at, e);
 }
 
 static int
@@ -376,7 +378,8 @@ resolve_stop(struct source *s, int64_t *at, bool *want, struct err *e)
             r = by_table(s, s->stop_offsets, false, at, want, e);
         break;
     }
-    return r != 0 ? r : list_offsets(s, want, RD_KAFKA_OFFSET_END, at, e);
+    return r != 0 ? r
+                  : source_list_offsets(s, want, RD_KAFKA_OFFSET_END, at, e);
 }
 
 int
@@ -396,7 +399,8 @@ source_resolve(struct source *s, struct err *e)
         s->parts[i]->end = at[i];
     memset(want, 0, n * sizeof *want);
     if (r == 0)
-        r = resolve_start(s, at, want, e);
+        r = s->env.restored != NULL ? source_restore(s, at, want, e)
+                                    : resolve_start(s, at, want, e);
     for (i = 0; r == 0 && i < s->count; i++) {
         struct part *p = s->parts[i];
 
@@ -443,8 +447,12 @@ compare(struct source *s, const rd_kafka_message_t *m, size_t *left,
                           "the one the job read last",
                           s->client->name, p->topic, p->found.offset,
                           p->partition);
-            err_hint(e, "it was probably deleted and made again; use "
-                        "start=\"earliest\", or another group");
+            err_hint(e, s->env.restored != NULL
+                            ? "it was probably deleted and made again while "
+                              "the job was down; --fresh begins anew by the "
+                              "start policy"
+                            : "it was probably deleted and made again; use "
+                              "start=\"earliest\", or another group");
             err_where(e, "%s", s->env.place);
             return ERR_CONFIG;
         }
@@ -486,5 +494,11 @@ source_verify(struct source *s, struct err *e)
         rd_kafka_message_destroy(m);
     }
     (void)rd_kafka_assign(s->client->rk, NULL);
+    if (r == 0 && left > 0)
+        log_line(LOG_WARN,
+                 "%s: the last records read of %zu partitions were not "
+                 "answered within %d ms, so it cannot be checked that the "
+                 "topics are still the same",
+                 s->client->name, left, VERIFY_MS);
     return r;
 }

@@ -292,6 +292,31 @@ drive_commit(struct drive *d)
         buf_fini(&blobs[i]);
 }
 
+void
+drive_snapshot(struct drive *d, struct step_blobs *ret)
+{
+    uint32_t i;
+
+    ret->step = mem_strdup(d->env.step);
+    ret->count = d->env.parallelism;
+    ret->blobs = mem_zalloc(ret->count * sizeof *ret->blobs);
+    for (i = 0; i < ret->count; i++) {
+        buf_init(&ret->blobs[i]);
+        (void)kafka_source_type.snapshot(d->tasks[i], &ret->blobs[i], &d->err);
+    }
+}
+
+void
+drive_blobs_fini(struct step_blobs *b)
+{
+    uint32_t i;
+
+    for (i = 0; i < b->count; i++)
+        buf_fini(&b->blobs[i]);
+    free(b->blobs);
+    free(b->step);
+}
+
 int
 drive_flush(struct drive *d, int64_t ms)
 {

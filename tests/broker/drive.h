@@ -75,6 +75,13 @@ int drive_read(struct drive *d, size_t count, int64_t ms);
 /** Commit the positions of all tasks, finally. */
 void drive_commit(struct drive *d);
 
+/**
+ * What a round keeps of the source: the snapshots of all tasks, as they come
+ * back. Ended by drive_blobs_fini(); set it as env.restored of another.
+ */
+void drive_snapshot(struct drive *d, struct step_blobs *ret);
+void drive_blobs_fini(struct step_blobs *b);
+
 /** Wait until the sink has delivered everything; as drive_read(). */
 int drive_flush(struct drive *d, int64_t ms);
 
