@@ -137,6 +137,26 @@ all_counted(const struct rounds *r)
     return true;
 }
 
+/* Whether a snapshot of the barrier under way was given; if none was, the
+ * barrier met only ends, and one round takes them all. Under the lock. */
+static bool
+has_nows(const struct rounds *r)
+{
+    const struct plan *p = r->job->plan;
+    uint32_t i, k;
+    bool any = false;
+
+    for (i = 0; i < p->step_count; i++)
+        for (k = 0; k < r->steps[i].count; k++) {
+            const struct round_part *part = &r->steps[i].parts[k];
+
+            any = any || (part->now != NULL && part->now->round == r->current);
+        }
+    return any;
+}
+
+/* A round of ends alone is the job's last one: rounds_final() gives it, which
+ * follows at once. */
 static bool
 is_aligned(struct rounds *r)
 {
@@ -144,7 +164,7 @@ is_aligned(struct rounds *r)
     bool yes;
 
     (void)pthread_mutex_lock(&r->lock);
-    yes = waits_for(r, &subtask) == NULL;
+    yes = waits_for(r, &subtask) == NULL && has_nows(r);
     (void)pthread_mutex_unlock(&r->lock);
     return yes && all_counted(r);
 }
@@ -302,7 +322,7 @@ take_round(struct rounds *r)
 }
 
 static void
-give_round(struct rounds *r, bool last)
+give_round(struct rounds *r, int64_t now_ms, bool last)
 {
     struct job *j = r->job;
     struct ckpt_round *c;
@@ -310,7 +330,7 @@ give_round(struct rounds *r, bool last)
     (void)fault_hit("round_frozen");
     c = take_round(r);
     j->run->note.round = r->current;
-    j->run->note.align_ms = clock_mono_ms() - r->begun_ms;
+    j->run->note.align_ms = now_ms - r->begun_ms;
     c->last = last;
     c->finished = last && job_is_finished(j);
     job_fill_round(j, c);
@@ -385,7 +405,7 @@ round_done(struct rounds *r, int64_t now_ms, bool final, struct err *e)
 
 /* Look whether the thread is done. @return 1 not yet. */
 static int
-check_written(struct rounds *r, bool final, struct err *e)
+check_written(struct rounds *r, int64_t now_ms, bool final, struct err *e)
 {
     if (!ckpt_take_round(&r->job->ckpt, e))
         return 1;
@@ -396,7 +416,7 @@ check_written(struct rounds *r, bool final, struct err *e)
         r->current--;
         return e->code;
     }
-    return round_done(r, clock_mono_ms(), final, e);
+    return round_done(r, now_ms, final, e);
 }
 
 /* ------------------------------------------------------------ from outside */
@@ -431,9 +451,9 @@ rounds_tick(struct rounds *r, int64_t now_ms, struct err *e)
     if (r->state == ROUND_RESTING && is_due(r, now_ms))
         begin(r, now_ms);
     if (r->state == ROUND_ALIGNING && is_aligned(r))
-        give_round(r, false);
+        give_round(r, now_ms, false);
     if (r->state == ROUND_WRITING) {
-        rc = check_written(r, false, e);
+        rc = check_written(r, now_ms, false, e);
         rc = rc == 1 ? 0 : rc;
     }
     if (rc != 0 || r->state == ROUND_RESTING)
@@ -471,24 +491,6 @@ has_ends(struct rounds *r)
     return any;
 }
 
-/* Whether a snapshot of the barrier under way was given; if none was, the
- * barrier met only ends, and one round takes them all. */
-static bool
-has_nows(struct rounds *r)
-{
-    const struct plan *p = r->job->plan;
-    uint32_t i, k;
-    bool any = false;
-
-    for (i = 0; i < p->step_count; i++)
-        for (k = 0; k < r->steps[i].count; k++) {
-            const struct round_part *part = &r->steps[i].parts[k];
-
-            any = any || (part->now != NULL && part->now->round == r->current);
-        }
-    return any;
-}
-
 int
 rounds_final(struct rounds *r, struct err *e)
 {
@@ -510,11 +512,12 @@ rounds_final(struct rounds *r, struct err *e)
             r->state = ROUND_ALIGNING;
             break;
         case ROUND_ALIGNING:
-            give_round(r, !has_nows(r));
+            give_round(r, clock_mono_ms(),
+                       !has_nows(r)); /* nobody gives any more */
             break;
         case ROUND_WRITING:
             last = r->writing->last;
-            rc = check_written(r, last, e);
+            rc = check_written(r, clock_mono_ms(), last, e);
             if (rc != 0)
                 return rc;
             if (last)
