@@ -343,7 +343,9 @@ txn_init(struct txn *t, struct err *e)
 int
 txn_claim(struct txn *t, const struct txn_marker *m, struct err *e)
 {
-    struct txn_handle *h = &t->handles[m->round % TXN_IDS];
+    /* By the id of the next round: a claim and a rival's next round then
+     * exclude each other, and the marker never goes back behind its rows. */
+    struct txn_handle *h = &t->handles[(m->round + 1) % TXN_IDS];
     int r;
 
     assert(t->initialised && h->client != NULL);

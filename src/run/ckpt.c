@@ -140,6 +140,8 @@ gather(struct ckpt *c, struct ckpt_round *r, struct err *e)
     if (rc == 0)
         rc = put_blob(c, "meta", &r->meta, e);
     if (rc == 0)
+        rc = store_round_blob(c->store, "owner", r->owner, strlen(r->owner), e);
+    if (rc == 0)
         rc = store_round_blob(c->store, "finished", r->finished ? "1" : "0", 1,
                               e);
     if (rc == 0)

@@ -40,6 +40,7 @@ struct ckpt_round {
     uint32_t part_count;
     struct buf steps, plan, code, meta; /* blobs; empty: as it was */
     const char *txn_prefix;             /* NULL: no transaction */
+    const char *owner;                  /* as in the marker */
     uint64_t code_id;                   /* fingerprint, for the marker */
     bool drop_all;                      /* all state of before goes */
     const char **dropped; /* names of steps whose state goes; or NULL */

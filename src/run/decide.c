@@ -65,22 +65,6 @@ fresh_dir(const struct decide_in *in, struct err *e)
 }
 
 static enum decision
-redo_committed(const struct decide_in *in, struct err *e)
-{
-    if (!in->store.pending_damaged)
-        return DECIDE_COMPLETE;
-    (void)err_set(e, ERR_IO,
-                  "job %s: checkpoint %" PRIu64 " was committed, but its redo "
-                  "in '%s' is damaged",
-                  in->job, in->store.pending, in->dir);
-    err_hint(e,
-             "restore the directory from a backup that has checkpoint "
-             "%" PRIu64,
-             in->store.pending);
-    return DECIDE_REFUSE;
-}
-
-static enum decision
 marker_ahead(const struct decide_in *in, struct err *e)
 {
     if (in->recover == RECOVER_REWIND)
@@ -90,6 +74,28 @@ marker_ahead(const struct decide_in *in, struct err *e)
                   "back; or --recover=rewind goes on from its checkpoint (rows "
                   "written since then may be doubled)",
                   e);
+}
+
+/* The marker has the redo's number; it is the redo's own if the same attempt
+ * of the same process wrote both. A copy of the directory that was made while
+ * a redo was pending may hold another attempt than the one committed. */
+static enum decision
+redo_committed(const struct decide_in *in, struct err *e)
+{
+    if (!in->store.pending_damaged &&
+        strcmp(in->redo_owner, in->marker.owner) == 0)
+        return DECIDE_COMPLETE;
+    if (!in->store.pending_damaged)
+        return marker_ahead(in, e);
+    (void)err_set(e, ERR_IO,
+                  "job %s: checkpoint %" PRIu64 " was committed, but its redo "
+                  "in '%s' is damaged",
+                  in->job, in->store.pending, in->dir);
+    err_hint(e,
+             "restore the directory from a backup that has checkpoint "
+             "%" PRIu64,
+             in->store.pending);
+    return DECIDE_REFUSE;
 }
 
 /* The pending redo of a job without transactions, or no redo at all. */

@@ -30,6 +30,7 @@ struct decide_in {
     bool has_txn;             /* the plan has exactly_once Kafka sinks */
     bool store_had_txn;       /* so had the one that wrote the checkpoint,
                                  with the same prefix */
+    const char *redo_owner;   /* who wrote the pending redo, "" if none */
     struct txn_marker marker; /* of has_txn only */
     enum conn_recover recover;
 };

@@ -43,6 +43,8 @@ struct run {
     struct control *control;             /* of the home; or NULL */
     struct savepoint savepoint;
 
+    char owner[HOME_OWNER_MAX + 16]; /* the home's and the attempt's number */
+    struct txn_marker seen;          /* as this process read or wrote it last */
     uint32_t restarts;
     uint32_t attempts;  /* restarts since the last complete round */
     uint32_t fencings;  /* likewise, of those by fencing */
@@ -115,6 +117,8 @@ void job_wake_slots(struct job *j);
 bool job_is_finished(const struct job *j);
 /** Add to a round what the job itself keeps in it. @thread coordinator. */
 void job_fill_round(struct job *j, struct ckpt_round *c);
+/** The marker of `round` is this attempt's. @thread coordinator. */
+void job_wrote_marker(struct job *j, uint64_t round);
 /** A round is complete: count, log, remember. @thread coordinator. */
 void job_round_completed(struct job *j, const struct round_note *n);
 

@@ -54,6 +54,7 @@ job_fill_round(struct job *j, struct ckpt_round *c)
     uint32_t i;
 
     c->txn_prefix = j->txn != NULL ? j->plan->txn_prefix : NULL;
+    c->owner = j->run->owner;
     c->code_id = hash_key(j->conf->text, j->conf->text_len);
     put_meta(j, c, &c->meta);
     if (j->described)
@@ -92,6 +93,17 @@ keep_counters(struct job *j)
 }
 
 void
+job_wrote_marker(struct job *j, uint64_t round)
+{
+    struct txn_marker *m = &j->run->seen;
+
+    m->found = true;
+    m->round = round;
+    memcpy(m->lineage, j->run->home.status.lineage, sizeof m->lineage);
+    (void)snprintf(m->owner, sizeof m->owner, "%s", j->run->owner);
+}
+
+void
 job_round_completed(struct job *j, const struct round_note *n)
 {
     struct run *run = j->run;
@@ -101,6 +113,8 @@ job_round_completed(struct job *j, const struct round_note *n)
 
     keep_counters(j);
     j->described = true;
+    if (j->txn != NULL)
+        job_wrote_marker(j, n->round);
     run->notes[run->completed % ROUNDS_KEPT] = *n;
     run->completed++;
     run->completed_mono_ms = clock_mono_ms();

@@ -1,6 +1,7 @@
 #include "run/recover.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,12 +27,28 @@ recover_home(struct run *run, const char *job, uint32_t *ret_max, struct err *e)
 
 /* ------------------------------------------------------ the transactions */
 
+/* Whether the marker is one that an attempt of this process wrote. */
+static bool
+is_own(const struct run *run, const struct txn_marker *m)
+{
+    return strncmp(m->owner, run->home.owner, strlen(run->home.owner)) == 0;
+}
+
+/* It may also be the predecessor's still, if no claim came through yet. */
+static bool
+is_as_seen(const struct run *run, const struct txn_marker *m)
+{
+    return run->seen.found && m->round == run->seen.round &&
+           strcmp(m->owner, run->seen.owner) == 0;
+}
+
 /* Nothing of ours may be fenced, or written, once another process has gone
  * on from our state. */
 static int
 check_rival(struct job *j, struct err *e)
 {
-    const struct home *h = &j->run->home;
+    const struct run *run = j->run;
+    const struct home *h = &run->home;
     uint64_t newest =
         h->status.pending != 0 ? h->status.pending : h->status.complete;
     struct txn_marker m;
@@ -40,19 +57,20 @@ check_rival(struct job *j, struct err *e)
     (void)fault_hit("recover_looked");
     if (r != 0 || !m.found)
         return r;
-    if (strcmp(m.owner, h->owner) == 0 && m.round <= newest &&
-        j->run->fencings < 2)
-        return 0;
-    (void)err_set(e, ERR_BUSY,
-                  "job %s was taken over (checkpoint %" PRIu64 ", here %" PRIu64
-                  ") by %.*s",
-                  j->plan->name, m.round, h->status.complete,
-                  (int)strcspn(m.owner, " "), m.owner);
-    if (strcmp(m.owner, h->owner) == 0)
+    if ((is_own(run, &m) && m.round <= newest) || is_as_seen(run, &m)) {
+        if (run->fencings < 2)
+            return 0;
         (void)err_set(e, ERR_BUSY,
                       "job %s: its producer was fenced again before a commit "
                       "of its own (checkpoint %" PRIu64 ")",
                       j->plan->name, h->status.complete);
+    } else {
+        (void)err_set(e, ERR_BUSY,
+                      "job %s was taken over (checkpoint %" PRIu64
+                      ", here %" PRIu64 ") by %.*s",
+                      j->plan->name, m.round, h->status.complete,
+                      (int)strcspn(m.owner, " "), m.owner);
+    }
     err_hint(e, "another process runs this job, or one with the same "
                 "transactional_id_prefix; only one of them may");
     return ERR_BUSY;
@@ -74,9 +92,11 @@ new_txn(struct job *j, struct err *e)
     };
     struct txn_conf c = {.prefix = j->plan->txn_prefix,
                          .interval_ms = j->plan->checkpoint_interval_ms,
-                         .owner = j->run->home.owner};
+                         .owner = j->run->owner};
     int r;
 
+    (void)snprintf(j->run->owner, sizeof j->run->owner, "%s-%u",
+                   j->run->home.owner, j->run->restarts);
     j->txn_env = env;
     c.env = &j->txn_env;
     r = txn_new(&c, &j->txn, e);
@@ -84,7 +104,6 @@ new_txn(struct job *j, struct err *e)
         r = check_rival(j, e);
     if (r == 0)
         r = txn_init(j->txn, e);
-    (void)fault_hit("txn_init");
     if (r != 0 && e->where[0] == '\0')
         err_where(e, "%s", s->place);
     return r;
@@ -92,32 +111,48 @@ new_txn(struct job *j, struct err *e)
 
 /* ------------------------------------------------------ the equality rule */
 
-/* Whether the pending round is the job's last one, as it says itself. */
+/* What the pending round says of itself. */
+struct pending {
+    bool finishes;             /* the job ends with it */
+    char owner[TXN_OWNER_MAX]; /* who wrote it */
+};
+
 static int
-pending_finishes(struct home *h, bool *ret, struct err *e)
+read_blobs(struct store_reader *r, struct pending *ret, struct err *e)
 {
-    struct store_reader *r = NULL;
     const void *bytes;
     size_t len;
-    int rc = store_reader_new(h->store, &r, e);
+    int rc = store_reader_blob(r, "finished", &bytes, &len, e);
 
-    *ret = false;
-    if (rc == 0)
-        rc = store_reader_begin(r, STORE_VIEW_NEWEST, e);
-    if (rc == 0) {
-        rc = store_reader_blob(r, "finished", &bytes, &len, e);
-        *ret = rc == 1 && len == 1 && *(const char *)bytes == '1';
-        store_reader_end(r);
-    }
-    store_reader_free(&r);
+    ret->finishes = rc == 1 && len == 1 && *(const char *)bytes == '1';
+    if (rc >= 0)
+        rc = store_reader_blob(r, "owner", &bytes, &len, e);
+    if (rc == 1 && len < sizeof ret->owner)
+        memcpy(ret->owner, bytes, len);
     return rc < 0 ? rc : 0;
 }
 
 static int
-apply(struct home *h, enum decision d, struct err *e)
+read_pending(struct home *h, struct pending *ret, struct err *e)
+{
+    struct store_reader *r = NULL;
+    int rc = store_reader_new(h->store, &r, e);
+
+    memset(ret, 0, sizeof *ret);
+    if (rc == 0)
+        rc = store_reader_begin(r, STORE_VIEW_NEWEST, e);
+    if (rc == 0) {
+        rc = read_blobs(r, ret, e);
+        store_reader_end(r);
+    }
+    store_reader_free(&r);
+    return rc;
+}
+
+static int
+apply(struct home *h, enum decision d, bool finishes, struct err *e)
 {
     uint64_t pending = h->status.pending;
-    bool finishes = false;
     int r;
 
     switch (d) {
@@ -134,10 +169,8 @@ apply(struct home *h, enum decision d, struct err *e)
     case DECIDE_COMPLETE:
         log_line(LOG_INFO, "checkpoint %" PRIu64 " was committed: completed",
                  pending);
-        r = pending_finishes(h, &finishes, e);
-        if (r == 0)
-            r = store_round_complete(h->store, pending,
-                                     finishes ? STORE_FINISHED : 0, e);
+        r = store_round_complete(h->store, pending,
+                                 finishes ? STORE_FINISHED : 0, e);
         break;
     default:
         return err_set(e, ERR_INTERNAL, "decision %d", (int)d);
@@ -170,11 +203,16 @@ agree(struct job *j, struct err *e)
                            .store_had_txn =
                                text_is(&h->txn, j->plan->txn_prefix),
                            .recover = recover_flag(j)};
+    struct pending pending = {false, ""};
     enum decision d;
     int r = j->txn != NULL ? txn_look(j->txn, &in.marker, e) : 0;
 
+    if (r == 0 && h->status.pending != 0 && !h->status.pending_damaged)
+        r = read_pending(h, &pending, e);
     if (r != 0)
         return r;
+    in.redo_owner = pending.owner;
+    j->run->seen = in.marker;
     if (in.recover == RECOVER_REWIND || in.recover == RECOVER_DISCARD)
         log_line(LOG_WARN,
                  "--recover=%s: begins from checkpoint %" PRIu64
@@ -185,7 +223,7 @@ agree(struct job *j, struct err *e)
                  in.marker.found ? "at" : "missing, not", in.marker.round);
     d = decide(&in, e);
     (void)fault_hit("recover_decided");
-    return apply(h, d, e);
+    return apply(h, d, pending.finishes, e);
 }
 
 static int
@@ -199,7 +237,8 @@ claim(struct job *j, struct err *e)
 
     memcpy(m.lineage, h->status.lineage, sizeof m.lineage);
     r = txn_claim(j->txn, &m, e);
-    (void)fault_hit("txn_claimed");
+    if (r == 0)
+        job_wrote_marker(j, m.round);
     return r;
 }
 
