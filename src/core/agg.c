@@ -262,8 +262,26 @@ aggset_free(struct aggset **s)
             a->free_ctx(a->ctx);
     }
     free((*s)->aggs);
+    free((*s)->places);
     free(*s);
     *s = NULL;
+}
+
+void
+aggset_set_places(struct aggset *s, const uint32_t *order, uint32_t min)
+{
+    assert(min > 0 && min <= s->count);
+    free(s->places);
+    s->places = mem_zalloc(s->count * sizeof *order);
+    memcpy(s->places, order, s->count * sizeof *order);
+    s->places_min = min;
+}
+
+/* The aggregate whose accumulator stands at place `i` of the portable form. */
+static const struct agg *
+agg_at_place(const struct aggset *s, uint32_t i)
+{
+    return &s->aggs[s->places != NULL ? s->places[i] : i];
 }
 
 static void *
@@ -581,7 +599,7 @@ aggset_encode(const struct aggset *s, const void *block, struct buf *out,
     uint32_t i;
 
     for (i = 0; i < s->count; i++) {
-        const struct agg *a = &s->aggs[i];
+        const struct agg *a = agg_at_place(s, i);
         int r = encode_framed(a, acc_peek(a, block), out, e);
 
         if (r != 0)
@@ -598,9 +616,11 @@ aggset_decode(const struct aggset *s, void *block, const char *bytes,
     uint32_t i, part_len;
 
     for (i = 0; i < s->count; i++) {
-        const struct agg *a = &s->aggs[i];
+        const struct agg *a = agg_at_place(s, i);
         int r;
 
+        if (p == end && s->places != NULL && i >= s->places_min)
+            return 0; /* written before it was added */
         if (!codec_bytes(&p, end, &part, &part_len))
             return agg_damaged(a, e);
         r = a->type->decode(a, acc_at(a, block), part, part_len, e);

@@ -87,13 +87,16 @@ struct agg {
 struct aggset {
     struct agg *aggs;
     uint32_t count;
-    uint32_t nargs;   /* arguments of all aggregates together */
-    uint32_t size;    /* bytes of one accumulator block */
-    uint32_t customs; /* aggregates that are no built-ins */
-    bool movable;     /* all types are */
-    bool mergeable;   /* no custom one lacks merge or breaks its laws */
-    bool takes_ints;  /* all are counts and the like, which refuse no integer
-                         unless they hold strings */
+    uint32_t nargs;      /* arguments of all aggregates together */
+    uint32_t size;       /* bytes of one accumulator block */
+    uint32_t customs;    /* aggregates that are no built-ins */
+    bool movable;        /* all types are */
+    bool mergeable;      /* no custom one lacks merge or breaks its laws */
+    bool takes_ints;     /* all are counts and the like, which refuse no integer
+                            unless they hold strings */
+    uint32_t *places;    /* place i of the portable form is that of aggregate
+                            places[i]; NULL: as they come */
+    uint32_t places_min; /* how many an older form has at least */
 };
 
 /**
@@ -117,6 +120,17 @@ void aggset_free(struct aggset **s);
 
 /** Look up a built-in by name; NULL if there is none. @thread any. */
 const struct agg_type *agg_type_find(const char *fn);
+
+/**
+ * Say how the portable form is laid out, where state has an older one: a list
+ * that grew or was put in another order keeps the places it had. A form that
+ * ends early lacks aggregates that were added since: they are empty.
+ *
+ * @param order s->count indexes, each once: place i holds order[i]; copied.
+ * @param min   places that every form has, 1 to s->count.
+ * @thread the owner, before anything is encoded or decoded.
+ */
+void aggset_set_places(struct aggset *s, const uint32_t *order, uint32_t min);
 
 /** Initialise a block of s->size bytes. */
 void aggset_init(const struct aggset *s, void *block);

@@ -37,6 +37,8 @@ agg_args_init(struct agg_args *a, struct op *op, struct err *e)
                    e);
     if (r != 0)
         return r;
+    if (op->step->places != NULL)
+        aggset_set_places(a->set, op->step->places, op->step->places_min);
     a->fields = mem_zalloc((a->set->nargs + 1u) * sizeof *a->fields);
     a->vals = mem_zalloc((a->set->nargs + 1u) * sizeof *a->vals);
     r = init_fields(a, aggs, e);

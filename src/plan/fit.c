@@ -7,7 +7,7 @@
 #include "plan/fit_impl.h"
 
 struct fit {
-    const struct plan *p;
+    struct plan *p;
     struct plan_fit *ret;
     const struct opt *was, *is; /* descriptions of the state and of the plan */
 };
@@ -167,41 +167,86 @@ lost_call(struct fit *f, const char *step, const struct opt *is,
     buf_fini(&b);
 }
 
-/* Accumulators lie side by side in the order of the list. */
+/* Whether the accumulators of all of `was` can go on; else tells the loss. */
 static bool
-fit_aggs(struct fit *f, const char *step, const struct opt *is,
-         const struct opt *was)
+keeps_aggs(struct fit *f, const char *step, const struct opt *is,
+           const struct opt *was)
 {
-    const struct opt *o, *other;
+    const struct opt *o, *now;
 
     for (o = was != NULL ? was->first : NULL; o != NULL; o = o->next) {
-        other = find(is, opt_str(o, "name", ""));
-        if (other == NULL)
+        now = find(is, opt_str(o, "name", ""));
+        if (now != NULL && same_aggregate(now, o))
+            continue;
+        if (now == NULL)
             add_lost(f, step, true, "aggregate %s removed",
                      opt_str(o, "name", ""));
-        else if (!same_aggregate(other, o))
-            lost_call(f, step, other, o);
         else
-            continue;
+            lost_call(f, step, now, o);
         return false;
     }
-    other = was != NULL ? was->first : NULL;
-    for (o = is != NULL ? is->first : NULL; o != NULL; o = o->next) {
-        if (find(was, opt_str(o, "name", "")) == NULL) {
-            add_lost(f, step, true,
-                     "aggregate %s added: not available in this version",
-                     opt_str(o, "name", ""));
-            return false;
-        }
-        if (!opt_is(other, "name", opt_str(o, "name", ""))) {
-            add_lost(f, step, true,
-                     "aggregates in another order: not available in this "
-                     "version");
-            return false;
-        }
-        other = other->next;
-    }
     return true;
+}
+
+uint32_t
+plan_state_places(const struct opt *step, const struct opt *aggs,
+                  uint32_t *order)
+{
+    const struct opt *was = opt_get(step, "aggs"), *o, *a;
+    uint32_t n = 0, i;
+
+    for (o = was->first; o != NULL; o = o->next) {
+        i = 0;
+        for (a = aggs->first; !opt_is(a, "name", opt_str(o, "name", ""));
+             a = a->next)
+            i++;
+        order[n++] = i;
+    }
+    i = 0;
+    for (a = aggs->first; a != NULL; a = a->next, i++)
+        if (find(was, opt_str(a, "name", "")) == NULL)
+            order[n++] = i;
+    return (uint32_t)opt_int(step, "aggs_min", (int64_t)was->len);
+}
+
+/* Give the steps of a kept aggregate the places its state has. */
+static void
+set_places(struct fit *f, const struct opt *is, const struct opt *was)
+{
+    const struct opt *aggs = opt_get(is, "aggs");
+    struct plan *p = f->p;
+    uint32_t *order = arena_alloc(&p->arena, aggs->len * sizeof *order);
+    uint32_t min = plan_state_places(was, aggs, order), i;
+    bool plain = min == aggs->len;
+
+    for (i = 0; i < aggs->len; i++)
+        plain = plain && order[i] == i;
+    for (i = 0; i < p->step_count && !plain; i++) {
+        if (strcmp(p->steps[i].name, opt_str(is, "name", "")) != 0)
+            continue;
+        p->steps[i].places = order;
+        p->steps[i].places_min = min;
+    }
+}
+
+/* Tell which aggregates begin empty in the windows that are open. */
+static void
+tell_added(struct fit *f, const struct opt *is, const struct opt *was)
+{
+    const struct opt *o;
+    struct buf why;
+
+    buf_init(&why);
+    for (o = is->first; o != NULL; o = o->next)
+        if (find(was, opt_str(o, "name", "")) == NULL)
+            buf_addf(&why, "%s%s", why.len > 0 ? ", " : "",
+                     opt_str(o, "name", ""));
+    if (why.len > 0) {
+        buf_adds(&why, " added: it begins empty in the windows that are open");
+        f->ret->steps[f->ret->count - 1].why =
+            arena_strdup(&f->ret->arena, buf_cstr(&why));
+    }
+    buf_fini(&why);
 }
 
 static void
@@ -222,8 +267,10 @@ fit_aggregate(struct fit *f, const struct opt *is, const struct opt *was)
         explain_put_window(&b, opt_get(is, "window"));
         add_lost(f, step, true, "window changed from %s to %s", buf_cstr(&a),
                  buf_cstr(&b));
-    } else if (fit_aggs(f, step, opt_get(is, "aggs"), opt_get(was, "aggs"))) {
+    } else if (keeps_aggs(f, step, opt_get(is, "aggs"), opt_get(was, "aggs"))) {
         add_kept(f, is, was);
+        set_places(f, is, was);
+        tell_added(f, opt_get(is, "aggs"), opt_get(was, "aggs"));
     }
     buf_fini(&a);
     buf_fini(&b);
@@ -569,17 +616,20 @@ fit_steps(struct fit *f)
 }
 
 int
-plan_fit_check(const struct plan *p, const char *json, size_t len,
-               unsigned flags, struct plan_fit *ret, struct err *e)
+plan_fit_check(struct plan *p, const char *json, size_t len, unsigned flags,
+               struct plan_fit *ret, struct err *e)
 {
     struct fit f = {.p = p, .ret = ret};
     struct arena *a = &ret->arena;
     struct buf own;
+    uint32_t i;
     int r;
 
     arena_init(a);
     ret->steps = NULL;
     ret->count = 0;
+    for (i = 0; i < p->step_count; i++)
+        p->steps[i].places = NULL;
     buf_init(&own);
     plan_state_put(p, &own);
     r = plan_state_read(own.data, own.len, a, &f.is, e);

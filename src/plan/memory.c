@@ -50,8 +50,6 @@ walk(const char *mount, const char *path, const char *file, uint64_t limit)
 
     (void)snprintf(group, sizeof group, "%s", path);
     for (;;) {
-        if (strcmp(group, "/") == 0)
-            group[0] = '\0';
         (void)snprintf(name, sizeof name, "%s%s/%s", mount, group, file);
         n = read_number(name, limit);
         if (n > 0 && n < limit)

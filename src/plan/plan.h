@@ -4,7 +4,8 @@
  * Pure data: no thread, no I/O. Input is the job as one normalised option
  * tree (made by lua/streamlua and script/), output is what explain prints and
  * run builds. Everything lives in the plan's arena until plan_free();
- * immutable after plan_build(), so any thread may read it.
+ * immutable after plan_build() and, where there is state, plan_fit_check()
+ * (plan/fit.h), so any thread may read it.
  *
  * The normalised job tree ("F" = field path string or function):
  *   { name, place, file, options = {...}, steps = [...],
@@ -119,6 +120,10 @@ struct plan_step {
     uint32_t *in, in_count;   /* edge indexes, in order of inputs */
     uint32_t *out, out_count; /* edge indexes */
     uint32_t peer;            /* STEP_LOCAL: its STEP_GLOBAL, and back */
+    uint32_t *places; /* aggregates whose list changed over their state, else
+                         NULL: where their accumulators lie, for
+                         aggset_set_places(); made by plan_fit_check() */
+    uint32_t places_min;
 };
 
 struct plan_chain {

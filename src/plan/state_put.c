@@ -121,15 +121,38 @@ put_source(struct buf *out, const struct opt *step)
         put_member(out, conn, "partitions");
 }
 
+/* The list in order of its places; how many of them every entry has. */
 static void
-put_aggregate(struct buf *out, const struct opt *step)
+put_aggs(struct buf *out, const struct plan_step *s)
 {
+    const struct opt *aggs = opt_get(s->opts, "aggs");
+    size_t i, n = aggs != NULL ? aggs->len : 0;
+
+    put_name(out, "aggs");
+    buf_addc(out, '[');
+    for (i = 0; i < n; i++) {
+        if (i > 0)
+            buf_addc(out, ',');
+        put_value(out, opt_at(aggs, s->places != NULL ? s->places[i] : i));
+    }
+    buf_addc(out, ']');
+    if (s->places == NULL || s->places_min == n)
+        return;
+    put_name(out, "aggs_min");
+    json_put_int(out, s->places_min);
+}
+
+static void
+put_aggregate(struct buf *out, const struct plan_step *s)
+{
+    const struct opt *step = s->opts;
+
     put_member(out, step, "key");
     put_member(out, step, "on_null");
     put_member(out, step, "window");
     put_member(out, step, "lateness_ms");
     put_member(out, step, "late_output");
-    put_member(out, step, "aggs");
+    put_aggs(out, s);
 }
 
 static void
@@ -163,7 +186,7 @@ put_step(struct buf *out, const struct plan *p, const struct plan_step *s)
     else if (s->kind == STEP_SINK)
         put_sink(out, s->opts);
     else if (s->kind != STEP_EVENT_TIME)
-        put_aggregate(out, s->opts);
+        put_aggregate(out, s);
     buf_addc(out, '}');
 }
 

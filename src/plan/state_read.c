@@ -161,6 +161,21 @@ read_value(struct reader *r, int depth)
     return take(r, o->i != 0 ? "true" : "false") ? o : NULL;
 }
 
+/* An aggregate has a list, and places that every entry has. */
+static bool
+has_places(const struct opt *step)
+{
+    const struct opt *aggs = opt_get(step, "aggs");
+    int64_t min;
+
+    if (!opt_is(step, "kind", "aggregate"))
+        return true;
+    if (aggs == NULL || aggs->type != OPT_LIST || aggs->len == 0)
+        return false;
+    min = opt_int(step, "aggs_min", (int64_t)aggs->len);
+    return min > 0 && min <= (int64_t)aggs->len;
+}
+
 /* Whether the tree has what every reader of it relies on. */
 static bool
 is_whole(const struct opt *o)
@@ -173,7 +188,7 @@ is_whole(const struct opt *o)
         return false;
     for (s = steps->first; s != NULL; s = s->next)
         if (opt_str(s, "name", NULL) == NULL ||
-            opt_str(s, "kind", NULL) == NULL)
+            opt_str(s, "kind", NULL) == NULL || !has_places(s))
             return false;
     return true;
 }

@@ -242,6 +242,46 @@ a_failing_merge_consumes_its_source(void **state)
 }
 
 static void
+bytes_of_a_list_that_grew_are_those_of_the_old_one(void **state)
+{
+    static const uint32_t order[] = {4, 0, 1, 2, 3};
+    struct val v[5] = {val_int(3), val_dbl(1.5), val_int(4), val_nil(),
+                       util_sv("x")};
+    struct arena a;
+    struct aggset *s;
+    struct err e;
+    struct buf b;
+    void *block, *back;
+    size_t len, whole = 0;
+
+    (void)state;
+    arena_init(&a);
+    s = mixed_set(&a);
+    aggset_set_places(s, order, 2);
+    block = util_block(s);
+    assert_int_equal(add(s, block, v, &e), 0);
+    buf_init(&b);
+    assert_int_equal(aggset_encode(s, block, &b, &e), 0);
+    util_drop(s, block);
+
+    for (len = 0; len <= b.len; len++) {
+        back = util_block(s);
+        if (aggset_decode(s, back, b.data, len, &e) == 0)
+            assert_string_equal(
+                util_text(s, back),
+                ++whole == 1 ? "custom=3 sum=null custom=0 count=0 min=\"x\""
+                : whole == 2 ? "custom=3 sum=1.5 custom=0 count=0 min=\"x\""
+                             : "custom=3 sum=1.5 custom=4 count=0 min=\"x\"");
+        util_drop(s, back);
+    }
+    assert_int_equal(whole, 4); /* with 2, 3, 4 and all places */
+    buf_fini(&b);
+    aggset_free(&s);
+    assert_int_equal(live, 0);
+    arena_fini(&a);
+}
+
+static void
 copies_and_bytes_are_deep(void **state)
 {
     struct val v[5] = {val_int(3), val_dbl(1e300), val_int(4), val_nil(),
@@ -382,6 +422,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failing_record_changes_nothing),
         cmocka_unit_test(a_failing_merge_consumes_its_source),
+        cmocka_unit_test(bytes_of_a_list_that_grew_are_those_of_the_old_one),
         cmocka_unit_test(copies_and_bytes_are_deep),
         cmocka_unit_test(accumulators_are_aligned),
         cmocka_unit_test(bad_calls_are_refused_with_their_place),

@@ -34,6 +34,10 @@
     "{kind:'sink', name:'" name "', place:'j.lua:" line "',"                   \
     " connector:'file', conn:{path:'" path "'}, inputs:[{step:1}]}"
 
+#define TAP(name, step)                                                        \
+    "{kind:'sink', name:'" name "', place:'j.lua:9', connector:'blackhole',"   \
+    " inputs:[{step:" step "}]}"
+
 /* in -> time -> aggregate -> out, with one place left open. */
 #define ONE(agg) IN TIME("time", "2", "inputs:[{step:1}]") agg SINK("9", "3")
 #define NAMED(key, window, aggs)                                               \
@@ -200,6 +204,44 @@ a_description_reads_back_as_what_was_written(void **state)
 }
 
 static void
+what_feeds_a_step_is_told_once_and_by_name(void **state)
+{
+    struct fixture f;
+    struct arena a;
+    const struct opt *o, *from;
+    struct err e;
+
+    (void)state;
+    describe(
+        &f, OPTIONS,
+        IN TIME(
+            "time", "2",
+            "inputs:[{step:1}]") "{kind:'filter', name:'f', place:'j.lua:3', "
+                                 "func:@1,"
+                                 " inputs:[{step:2}]}" AGG(
+                                     "w", "5",
+                                     KEY MINUTE
+                                     "late_output:'late', aggs:[" COUNT
+                                     "], inputs:[{step:2}, {step:3}]")
+                                     AGG("v", "6",
+                                         "key:[], window:{kind:'global'}, "
+                                         "aggs:[" COUNT
+                                         "], inputs:[{step:4, output:'late'}]")
+                                         TAP("x", "4") TAP("y", "5"));
+    arena_init(&a);
+    assert_int_equal(plan_state_read(f.state.data, f.state.len, &a, &o, &e), 0);
+    from = opt_get(opt_at(opt_get(o, "steps"), 2), "from");
+    assert_int_equal(from->len, 1);
+    assert_string_equal(from->first->s, "in");
+    from = opt_get(opt_at(opt_get(o, "steps"), 3), "from");
+    assert_int_equal(from->len, 1);
+    assert_string_equal(from->first->s, "w");
+    arena_fini(&a);
+    buf_fini(&f.state);
+    tree_free(&f.was);
+}
+
+static void
 strings_of_any_bytes_read_back(void **state)
 {
     static const char json[] =
@@ -350,11 +392,111 @@ another_list_of_aggregates_is_a_loss(void **state)
                 "{name:'c', fn:'custom', args:[{field:'w'}], init:@1, add:@2,"
                 " result:@4}"),
           "w", true, "arguments of aggregate c changed");
-    loses(NAMED(KEY, MINUTE, COUNT), NAMED(KEY, MINUTE, COUNT "," P99), "w",
-          true, "aggregate p added: not available in this version");
-    loses(NAMED(KEY, MINUTE, COUNT "," P99), NAMED(KEY, MINUTE, P99 "," COUNT),
-          "w", true,
-          "aggregates in another order: not available in this version");
+}
+
+#define MAX "{name:'m', fn:'max', args:[{field:'v'}]}"
+
+static void
+assert_places(const struct fixture *f, uint32_t min, const char *want)
+{
+    const struct plan_step *s = tree_step(f->is.p, "w", STEP_GLOBAL);
+    struct buf got;
+    uint32_t i;
+
+    buf_init(&got);
+    assert_non_null(s->places);
+    assert_int_equal(s->places_min, min);
+    for (i = 0; i < opt_get(s->opts, "aggs")->len; i++)
+        buf_addf(&got, "%u", (unsigned)s->places[i]);
+    assert_string_equal(buf_cstr(&got), want);
+    assert_ptr_equal(tree_step(f->is.p, "w", STEP_LOCAL)->places, s->places);
+    buf_fini(&got);
+}
+
+static void
+an_added_aggregate_begins_empty_at_a_place_of_its_own(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    meet(&f, NAMED(KEY, MINUTE, COUNT "," P99),
+         NAMED(KEY, MINUTE, COUNT "," MAX "," P99), 0);
+    assert_int_equal(f.code, 0);
+    assert_int_equal(entry(&f, "w")->verdict, FIT_CHANGED);
+    assert_string_equal(entry(&f, "w")->why,
+                        "m added: it begins empty in the windows that are "
+                        "open");
+    assert_places(&f, 2, "021");
+    end(&f);
+}
+
+static void
+another_order_of_aggregates_keeps_their_places(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    meet(&f, NAMED(KEY, MINUTE, COUNT "," P99),
+         NAMED(KEY, MINUTE, P99 "," COUNT), 0);
+    assert_int_equal(f.code, 0);
+    assert_string_equal(entry(&f, "w")->why, "");
+    assert_places(&f, 2, "10");
+    end(&f);
+}
+
+static void
+places_go_on_in_the_states_that_follow(void **state)
+{
+    struct fixture f, next;
+    const struct opt *o;
+    struct arena a;
+    struct err e;
+
+    (void)state;
+    meet(&f, NAMED(KEY, MINUTE, P99), NAMED(KEY, MINUTE, COUNT "," P99), 0);
+    assert_places(&f, 1, "10");
+    memset(&next, 0, sizeof next);
+    buf_init(&next.state);
+    plan_state_put(f.is.p, &next.state);
+    arena_init(&a);
+    assert_int_equal(
+        plan_state_read(next.state.data, next.state.len, &a, &o, &e), 0);
+    o = opt_at(opt_get(o, "steps"), 2);
+    assert_true(opt_is(opt_get(o, "aggs")->first, "name", "p"));
+    assert_int_equal(opt_int(o, "aggs_min", 0), 1);
+    arena_fini(&a);
+
+    build(&next.is, "t", OPTIONS, NAMED(KEY, MINUTE, COUNT "," P99 "," MAX));
+    compare(&next, 0);
+    assert_int_equal(next.code, 0);
+    assert_places(&next, 1, "102");
+
+    plan_fit_fini(&next.fit);
+    tree_free(&next.is);
+    build(&next.is, "t", OPTIONS, NAMED(KEY, MINUTE, COUNT "," P99));
+    compare(&next, 0);
+    assert_int_equal(entry(&next, "w")->verdict, FIT_CHANGED);
+    assert_places(&next, 1, "10");
+    plan_fit_fini(&next.fit);
+    tree_free(&next.is);
+    buf_fini(&next.state);
+    end(&f);
+}
+
+static void
+an_unchanged_list_needs_no_places(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    meet(&f, NAMED(KEY, MINUTE, COUNT "," P99),
+         NAMED(KEY, MINUTE, COUNT "," P99), 0);
+    assert_null(tree_step(f.is.p, "w", STEP_GLOBAL)->places);
+    end(&f);
+    meet(&f, NAMED(KEY, MINUTE, COUNT "," P99),
+         NAMED("key:[], ", MINUTE, P99 "," COUNT), FIT_ALLOW_LOSS);
+    assert_null(tree_step(f.is.p, "w", STEP_GLOBAL)->places);
+    end(&f);
 }
 
 static void
@@ -371,6 +513,19 @@ a_step_that_is_gone_or_of_another_kind_is_a_loss(void **state)
           "w", true, "it was a step of kind sink, and is aggregate");
     loses(IN PARTS("p", "3", "d") SINK("4", "1"), IN SINK("4", "1"), "p", true,
           "sink removed (j.lua:3)");
+}
+
+static void
+a_sink_that_keeps_nothing_may_go(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    meet(&f, IN PARTS("p", "3", "d") SINK("4", "1"), IN PARTS("p", "3", "d"),
+         0);
+    assert_int_equal(f.code, 0);
+    assert_int_equal(f.fit.count, 2);
+    end(&f);
 }
 
 static void
@@ -433,9 +588,6 @@ new_steps_begin_empty(void **state)
         "], inputs:[{step:" step "}]")
 #define KEY_A "key:[{name:'a', field:'a'}], "
 #define KEY_B "key:[{name:'b', field:'b'}], "
-#define TAP(name, step)                                                        \
-    "{kind:'sink', name:'" name "', place:'j.lua:9', connector:'blackhole',"   \
-    " inputs:[{step:" step "}]}"
 #define TWO(first, second) IN first second TAP("x", "2") TAP("y", "3")
 
 static void
@@ -460,6 +612,29 @@ automatic_names_that_moved_are_refused(void **state)
             IN FILES("b", "2", "f") AUTO("1", "3", KEY_A, "2")
                 AUTO("2", "5", KEY_A, "1") TAP("x", "3") TAP("y", "4"),
             "j.lua:3",
+            "name these steps first: aggregate-1 (j.lua:3), aggregate-2 "
+            "(j.lua:5)");
+}
+
+static void
+automatic_names_of_equal_keys_that_moved_are_refused(void **state)
+{
+    static const char rest[] = "auto:true, key:[], window:{kind:'global'},"
+                               " inputs:[{step:1}], aggs:[%s]";
+    char count[512], max[512], was[2048], is[2048];
+
+    (void)state;
+    (void)snprintf(count, sizeof count, rest, COUNT);
+    (void)snprintf(max, sizeof max, rest, MAX);
+    (void)snprintf(was, sizeof was,
+                   "%s" AGG("aggregate-1", "3", "%s")
+                       AGG("aggregate-2", "5", "%s") "%s",
+                   IN, count, max, TAP("x", "2") TAP("y", "3"));
+    (void)snprintf(is, sizeof is,
+                   "%s" AGG("aggregate-1", "3", "%s")
+                       AGG("aggregate-2", "5", "%s") "%s",
+                   IN, max, count, TAP("x", "2") TAP("y", "3"));
+    refuses(was, is, "j.lua:3",
             "name these steps first: aggregate-1 (j.lua:3), aggregate-2 "
             "(j.lua:5)");
 }
@@ -518,6 +693,11 @@ event_time_belongs_to_its_source(void **state)
     loses(IN TIME("time", "2", "inputs:[{step:1}]") SINK("9", "2"),
           IN TIME("clock", "2", "inputs:[{step:1}]") SINK("9", "2"), "time",
           true, "event_time removed (j.lua:2)");
+    loses(IN FILES("b", "2", "f") TIME("time", "3", "inputs:[{step:1}]")
+              TAP("x", "2") TAP("y", "3"),
+          IN FILES("b", "2", "f") TIME("time", "3", "inputs:[{step:2}]")
+              TAP("x", "1") TAP("y", "3"),
+          "time", true, "it has another source");
 }
 
 static void
@@ -571,6 +751,13 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_description_reads_back_as_what_was_written),
         cmocka_unit_test(strings_of_any_bytes_read_back),
+        cmocka_unit_test(an_added_aggregate_begins_empty_at_a_place_of_its_own),
+        cmocka_unit_test(another_order_of_aggregates_keeps_their_places),
+        cmocka_unit_test(places_go_on_in_the_states_that_follow),
+        cmocka_unit_test(an_unchanged_list_needs_no_places),
+        cmocka_unit_test(a_sink_that_keeps_nothing_may_go),
+        cmocka_unit_test(automatic_names_of_equal_keys_that_moved_are_refused),
+        cmocka_unit_test(what_feeds_a_step_is_told_once_and_by_name),
         cmocka_unit_test(a_damaged_description_is_refused),
         cmocka_unit_test(a_description_of_a_later_version_is_told_as_such),
         cmocka_unit_test(what_did_not_change_is_kept),
