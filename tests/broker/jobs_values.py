@@ -207,6 +207,7 @@ def a_million_records_give_the_rows_of_the_oracle_for_every_plan():
         done = kit.run(
             text, "--bounded", "--slots", slots, "--parallelism", slots,
             *("--set strategy=%s --set input=kafka --set output=kafka"
+              " --set delivery=at_least_once"
               " --set topic_in=%s --set topic_out=%s --set bootstrap=%s" %
               (strategy, source, sink, kit.BROKER)).split())
         what = "%s, %d slots" % (strategy, slots)
