@@ -290,6 +290,39 @@ refuse_later_verb(int argc, char **argv, int from, struct err *e)
     return e->code;
 }
 
+/* "-" is an operand, "-5" the key of some state. */
+static bool
+looks_like_flag(const char *word)
+{
+    return word[0] == '-' && word[1] != '\0' &&
+           isdigit((unsigned char)word[1]) == 0;
+}
+
+static int
+add_operand(struct cli *c, const char *word, struct err *e)
+{
+    const struct cli_verb *v = &cli_verbs[c->verb];
+
+    if (c->operand_count < v->operands) {
+        if (c->operand_count == 0)
+            c->operand = word;
+        c->operands[c->operand_count++] = word;
+        return 0;
+    }
+    if (v->operands == 0)
+        return err_set(e, ERR_USAGE, "%s takes no operand, got \"%s\"", v->name,
+                       word);
+    if (v->operands > 1)
+        return err_set(e, ERR_USAGE,
+                       "%s takes at most %u operands, got \"%s\" as well",
+                       v->name, v->operands, word);
+    return err_set(e, ERR_USAGE, "%s takes one operand, got \"%s\" %s", v->name,
+                   word,
+                   (1u << c->verb & FOR_JOB) != 0
+                       ? "as well (arguments of the job stand behind --)"
+                       : "as well");
+}
+
 static int
 read_words(struct cli *c, int argc, char **argv, bool *has_verb, struct err *e)
 {
@@ -303,7 +336,7 @@ read_words(struct cli *c, int argc, char **argv, bool *has_verb, struct err *e)
         } else if (!*has_verb && strcmp(argv[i], "--version") == 0) {
             c->verb = VERB_VERSION;
             *has_verb = true;
-        } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
+        } else if (looks_like_flag(argv[i])) {
             if (read_flag(c, argc, argv, &i, e) != 0)
                 return *has_verb ? e->code
                                  : refuse_later_verb(argc, argv, i + 1, e);
@@ -311,12 +344,8 @@ read_words(struct cli *c, int argc, char **argv, bool *has_verb, struct err *e)
             if (set_verb(c, argv[i], e) != 0)
                 return e->code;
             *has_verb = true;
-        } else if (c->operand == NULL) {
-            c->operand = argv[i];
-        } else {
-            return err_set(e, ERR_USAGE, "%s takes one operand, got \"%s\" %s",
-                           cli_verbs[c->verb].name, argv[i],
-                           "as well (arguments of the job stand behind --)");
+        } else if (add_operand(c, argv[i], e) != 0) {
+            return e->code;
         }
     }
     return 0;
@@ -343,12 +372,10 @@ cli_parse(int argc, char **argv, struct cli *ret, struct err *e)
     if (check_flags(ret, e) != 0 || read_env(ret, e) != 0 ||
         check_flags(ret, e) != 0)
         return e->code;
-    if ((1u << ret->verb & FOR_JOB) != 0 && ret->operand == NULL)
-        return err_set(e, ERR_USAGE, "%s: FILE is missing",
-                       cli_verbs[ret->verb].name);
-    if (ret->verb == VERB_VERSION && ret->operand != NULL)
-        return err_set(e, ERR_USAGE, "version takes no operand, got \"%s\"",
-                       ret->operand);
+    if ((1u << ret->verb & (FOR_JOB | FOR_SAVEPOINT)) != 0 &&
+        ret->operand == NULL)
+        return err_set(e, ERR_USAGE, "%s: %s is missing",
+                       cli_verbs[ret->verb].name, cli_verbs[ret->verb].operand);
     return 0;
 }
 

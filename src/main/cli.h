@@ -22,12 +22,14 @@
 #include "base/err.h"
 #include "base/opts.h"
 
-enum { CLI_MULTI_MAX = 256 };
+enum { CLI_MULTI_MAX = 256, CLI_OPERANDS_MAX = 4 };
 
 enum cli_verb_id {
     VERB_RUN,
     VERB_CHECK,
     VERB_EXPLAIN,
+    VERB_SAVEPOINT,
+    VERB_STATE,
     VERB_VERSION,
     VERB_HELP,
     VERB_COUNT /* verbs of this version; later ones stand behind it */
@@ -37,10 +39,12 @@ enum { /* which verbs take a flag */
        FOR_RUN = 1u << VERB_RUN,
        FOR_CHECK = 1u << VERB_CHECK,
        FOR_EXPLAIN = 1u << VERB_EXPLAIN,
+       FOR_SAVEPOINT = 1u << VERB_SAVEPOINT,
+       FOR_STATE = 1u << VERB_STATE,
        FOR_VERSION = 1u << VERB_VERSION,
        FOR_HELP = 1u << VERB_HELP,
        FOR_JOB = FOR_RUN | FOR_CHECK | FOR_EXPLAIN,
-       FOR_ALL = FOR_JOB | FOR_VERSION | FOR_HELP,
+       FOR_ALL = FOR_JOB | FOR_SAVEPOINT | FOR_STATE | FOR_VERSION | FOR_HELP,
 };
 
 enum cli_flag_id {
@@ -61,6 +65,11 @@ enum cli_flag_id {
     FLAG_UNSAFE,
     FLAG_STOP_TIMEOUT,
     FLAG_PREFLIGHT,
+    FLAG_TO,
+    FLAG_STOP,
+    FLAG_DRAIN,
+    FLAG_AT,
+    FLAG_LIMIT,
     FLAG_JSON,
     FLAG_DOT,
     FLAG_LOG_FORMAT,
@@ -92,6 +101,7 @@ struct cli_verb {
     const char *name;
     const char *operand; /* "FILE", "[VERB|TOPIC]", "" */
     const char *help;    /* NULL: of a later version, refused by name */
+    unsigned operands;   /* at most so many */
 };
 
 /* Tables; the first FLAG_COUNT and VERB_COUNT entries are in enum order. */
@@ -103,7 +113,9 @@ extern const size_t cli_verb_total;
 struct cli {
     struct arena arena;
     enum cli_verb_id verb;
-    const char *operand;            /* FILE, or the word after help; NULL */
+    const char *operand; /* FILE, or the word after help; NULL */
+    const char *operands[CLI_OPERANDS_MAX]; /* all of them, `operand` first */
+    unsigned operand_count;
     const char *values[FLAG_COUNT]; /* NULL: not given; "" for a switch */
     bool from_env[FLAG_COUNT];
     const char *pairs[2][CLI_MULTI_MAX]; /* --set and -X, in order given */

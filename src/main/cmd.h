@@ -17,6 +17,8 @@ enum { EXIT_USAGE = 64, EXIT_IO = 74 };
 int cmd_run(struct cli *c);
 int cmd_check(struct cli *c);
 int cmd_explain(struct cli *c);
+int cmd_savepoint(struct cli *c);
+int cmd_state(struct cli *c);
 int cmd_version(struct cli *c);
 int cmd_help(struct cli *c);
 

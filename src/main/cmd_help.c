@@ -67,6 +67,28 @@ put_flag(struct buf *out, const struct cli_flag *f)
     buf_fini(&left);
 }
 
+/* What the operands of a verb are; a NULL: nothing to say. */
+static const char *const operand_help[VERB_COUNT] = {
+    [VERB_RUN] = "  FILE is a job in Lua; - reads it from stdin\n",
+    [VERB_CHECK] = "  FILE is a job in Lua; - reads it from stdin\n",
+    [VERB_EXPLAIN] = "  FILE is a job in Lua; - reads it from stdin\n",
+    [VERB_SAVEPOINT] =
+        "  JOB is a job's name under --data-dir, or the path of its directory\n"
+        "  with a / in it. The path of the savepoint is printed.\n",
+    [VERB_STATE] =
+        "  JOB is a job's name under --data-dir; DIR a path with a / in it,\n"
+        "  also of a savepoint. The last complete checkpoint is shown:\n"
+        "\n"
+        "  list JOB|DIR           steps, entries, bytes\n"
+        "  scan JOB|DIR [STEP]    rows as the open windows would give them "
+        "now\n"
+        "  get JOB|DIR STEP KEY   those of one key; KEY is a JSON value or\n"
+        "                         an object of the key's fields\n"
+        "  size JOB|DIR [STEP]    where the bytes are\n"
+        "  verify JOB|DIR         read and check every byte\n"
+        "  diff A B [STEP]        what differs; exit 1 if anything does\n",
+};
+
 static void
 put_verb(struct buf *out, enum cli_verb_id v)
 {
@@ -77,8 +99,8 @@ put_verb(struct buf *out, enum cli_verb_id v)
              cli_verbs[v].operand,
              (FOR_JOB & 1u << v) != 0 ? " [-- job arguments]" : "",
              cli_verbs[v].help);
-    if ((FOR_JOB & 1u << v) != 0)
-        buf_adds(out, "  FILE is a job in Lua; - reads it from stdin\n");
+    if (operand_help[v] != NULL)
+        buf_adds(out, operand_help[v]);
     buf_adds(out, "\n");
     for (i = 0; i < FLAG_COUNT; i++)
         if ((cli_flags[i].verbs & 1u << v) != 0)

@@ -19,6 +19,8 @@ cmd_usage_error(const struct cli *c, const struct err *e)
         return EXIT_USAGE;
     }
     (void)fprintf(stderr, "streamlua: %s\n", e->msg);
+    if (e->hint[0] != '\0')
+        (void)fprintf(stderr, "  hint: %s\n", e->hint);
     if (c->verb != VERB_HELP)
         (void)fprintf(stderr, "try: streamlua help %s\n",
                       cli_verbs[c->verb].name);
@@ -84,7 +86,8 @@ main(int argc, char **argv)
 {
     static int (*const verbs[VERB_COUNT])(struct cli *) = {
         [VERB_RUN] = cmd_run,         [VERB_CHECK] = cmd_check,
-        [VERB_EXPLAIN] = cmd_explain, [VERB_VERSION] = cmd_version,
+        [VERB_EXPLAIN] = cmd_explain, [VERB_SAVEPOINT] = cmd_savepoint,
+        [VERB_STATE] = cmd_state,     [VERB_VERSION] = cmd_version,
         [VERB_HELP] = cmd_help,
     };
     struct cli c;

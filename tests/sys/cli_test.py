@@ -57,7 +57,7 @@ def wrong_calls_are_one_line_and_a_hint():
     refused(["run", "--slot", "1", "x.lua"], "did you mean --slots?")
     refused(["run"], "FILE")
     refused(["run", "x.lua", "--slots", "many"], "--slots", "many")
-    refused(["savepoint", "x"], "is not available in this version")
+    refused(["rollback", "x"], "is not available in this version")
     refused(["run", "--watch", "x.lua"], "is not available in this version")
     refused(["help", "chek"], "did you mean check?")
     refused(["--filter", "x", "test"], "streamlua test is not available in")
@@ -87,7 +87,8 @@ def a_file_that_cannot_be_read_is_65():
 def every_verb_and_flag_has_help():
     rc, overview, _ = call("help")
     assert rc == 0
-    for verb in ("run", "check", "explain", "version", "help"):
+    for verb in ("run", "check", "explain", "savepoint", "state", "version",
+                 "help"):
         assert re.search(r"^  %s\b" % verb, overview, re.M), overview
         rc, out, _ = call("help", verb)
         assert rc == 0 and out.startswith("usage: streamlua " + verb), out
@@ -101,7 +102,7 @@ def every_verb_and_flag_has_help():
 def the_manual_page_names_every_flag():
     with open(os.path.join(TOP, "doc", "streamlua.1")) as f:
         page = f.read().replace("\\-", "-")
-    for verb in ("run", "check", "explain", "version"):
+    for verb in ("run", "check", "explain", "savepoint", "state", "version"):
         _, out, _ = call("help", verb)
         for flag in re.findall(r"^  (?:-\w, )?(--?[\w-]+)", out, re.M):
             assert flag in page, "doc/streamlua.1 lacks " + flag

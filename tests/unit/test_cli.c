@@ -80,8 +80,8 @@ static void
 names_of_later_versions_are_refused_by_name(void **state)
 {
     (void)state;
-    refused("savepoint j",
-            "streamlua savepoint is not available in this version");
+    refused("rollback j",
+            "streamlua rollback is not available in this version");
     refused("test --filter x",
             "streamlua test is not available in this version");
     refused("run --watch j.lua", "--watch is not available in this version");
@@ -110,6 +110,11 @@ missing_and_needless_values_are_refused(void **state)
     refused("", "a verb is missing");
     refused("run a.lua b.lua", "run takes one operand, got \"b.lua\" as well "
                                "(arguments of the job stand behind --)");
+    refused("version x", "version takes no operand, got \"x\"");
+    refused("savepoint", "savepoint: JOB is missing");
+    refused("savepoint a b", "savepoint takes one operand, got \"b\" as well");
+    refused("state get a b c d",
+            "state takes at most 4 operands, got \"d\" as well");
     refused("run --color blue j.lua",
             "--color: expected auto|always|never, got \"blue\"");
     refused("run --recover forward j.lua",
@@ -235,6 +240,24 @@ the_dash_is_a_file(void **state)
 }
 
 static void
+operands_are_kept_in_order_and_a_number_is_one(void **state)
+{
+    struct cli c;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(parse("state get job step -1.5 --json", &c, &e), 0);
+    assert_int_equal(c.verb, VERB_STATE);
+    assert_int_equal(c.operand_count, 4);
+    assert_string_equal(c.operand, "get");
+    assert_string_equal(c.operands[0], "get");
+    assert_string_equal(c.operands[2], "step");
+    assert_string_equal(c.operands[3], "-1.5");
+    assert_true(cli_has(&c, FLAG_JSON));
+    cli_fini(&c);
+}
+
+static void
 durations_read_as_the_contract_says(void **state)
 {
     static const struct {
@@ -301,6 +324,7 @@ main(void)
         cmocka_unit_test(of_repeated_pairs_the_last_counts),
         cmocka_unit_test(help_and_version_are_found_as_flags),
         cmocka_unit_test(the_dash_is_a_file),
+        cmocka_unit_test(operands_are_kept_in_order_and_a_number_is_one),
         cmocka_unit_test(durations_read_as_the_contract_says),
         cmocka_unit_test(a_swap_of_neighbours_is_one_edit),
     };

@@ -1,0 +1,401 @@
+#include "main/state_view.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "core/winstate.h"
+#include "format/json.h"
+#include "main/cli_value.h"
+#include "plan/fit.h"
+#include "run/control.h"
+
+enum { LOAD_TIMEOUT_MS = 5000 };
+
+/* --- opening -------------------------------------------------------------- */
+
+/* @return 1, 0 it is not there, ERR_IO. */
+static int
+read_blob(struct state_view *v, const char *name, const char **ret,
+          size_t *ret_len, struct err *e)
+{
+    const void *bytes;
+    int r = store_reader_blob(v->reader, name, &bytes, ret_len, e);
+
+    if (r == 1)
+        *ret = arena_dup(&v->arena, bytes, *ret_len);
+    return r;
+}
+
+static int
+read_blobs(struct state_view *v, struct err *e)
+{
+    const char *text = NULL;
+    struct opt *meta;
+    size_t len;
+    int r;
+
+    r = read_blob(v, "steps", &text, &len, e);
+    if (r == 1)
+        r = restored_read(text, len, &v->restored, e) == 0 ? 1 : e->code;
+    if (r == 1)
+        r = read_blob(v, "plan", &text, &len, e);
+    if (r == 1)
+        r = plan_state_read(text, len, &v->arena, &v->plan, e) == 0 ? 1
+                                                                    : e->code;
+    if (r == 1)
+        r = read_blob(v, "code", &v->code, &v->code_len, e);
+    if (r == 1)
+        r = read_blob(v, "meta", &text, &len, e);
+    if (r == 1) {
+        r = control_read(text, len, &v->arena, &meta, e) == 0 ? 1 : ERR_IO;
+        v->meta = meta;
+    }
+    if (r == 0)
+        return err_set(e, ERR_IO, "it lacks what describes the job");
+    v->max_parallelism = v->restored.max_parallelism;
+    return r < 0 ? r : 0;
+}
+
+static int
+check_at(const struct state_view *v, struct err *e)
+{
+    const char *at = cli_text(v->cli, FLAG_AT);
+    int64_t n;
+
+    if (at == NULL)
+        return 0;
+    if (!value_read_int(at, 1, INT64_MAX, &n))
+        return err_set(e, ERR_USAGE,
+                       "--at: expected the number of a checkpoint, got \"%s\"",
+                       at);
+    if ((uint64_t)n == v->round)
+        return 0;
+    if (v->round == 0)
+        return err_set(e, ERR_USAGE,
+                       "--at: no checkpoint is complete yet in '%s'",
+                       v->job.path);
+    return err_set(e, ERR_USAGE,
+                   "--at: checkpoint %" PRId64 " is not in '%s', which keeps "
+                   "the last complete one: %" PRIu64,
+                   n, v->job.path, v->round);
+}
+
+static int
+not_there(const struct state_view *v, const char *word, struct err *e)
+{
+    struct job_dir here = {.path = (char *)(uintptr_t)word};
+
+    (void)err_set(e, ERR_USAGE, "there is no checkpoint in '%s'", v->job.path);
+    if (strchr(word, '/') == NULL && job_dir_has_store(&here))
+        err_hint(e, "the folder here is written ./%s", word);
+    else
+        err_hint(e, "name the job as s.job() does, and the --data-dir it runs "
+                    "with, or a path with a /; a job without checkpoints "
+                    "keeps none");
+    return ERR_USAGE;
+}
+
+int
+state_view_open(struct cli *c, const char *word, struct state_view *ret,
+                struct err *e)
+{
+    struct store_opts o = {.read_only = true};
+    int r;
+
+    memset(ret, 0, sizeof *ret);
+    ret->cli = c;
+    arena_init(&ret->arena);
+    if (job_dir_read(c, word, &ret->job, e) != 0)
+        return e->code;
+    if (!job_dir_has_store(&ret->job))
+        return not_there(ret, word, e);
+    o.dir = ret->job.path;
+    r = store_open(&o, &ret->store, e);
+    if (r != 0)
+        return r;
+    store_status(ret->store, &ret->status);
+    r = store_reader_new(ret->store, &ret->reader, e);
+    if (r == 0)
+        r = store_reader_begin(ret->reader, STORE_VIEW_COMPLETE, e);
+    if (r != 0)
+        return r;
+    ret->round = store_reader_round(ret->reader);
+    if (ret->round != 0 && read_blobs(ret, e) != 0)
+        return err_context(e, "'%s', checkpoint %" PRIu64, ret->job.path,
+                           ret->round);
+    return check_at(ret, e);
+}
+
+void
+state_view_close(struct state_view *v)
+{
+    store_reader_free(&v->reader);
+    store_close(&v->store);
+    restored_fini(&v->restored);
+    arena_fini(&v->arena);
+    job_dir_fini(&v->job);
+}
+
+/* --- steps ---------------------------------------------------------------- */
+
+static bool
+is_listed(const struct state_step *steps, size_t n, const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        if (strcmp(steps[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+struct state_step *
+state_view_steps(struct state_view *v, size_t *ret_count)
+{
+    const struct opt *list = opt_get(v->plan, "steps"), *o;
+    size_t ops = store_reader_operator_count(v->reader), n = 0, i;
+    struct state_step *s = arena_alloc(
+        &v->arena, (ops + (list != NULL ? list->len : 0) + 1) * sizeof *s);
+
+    for (o = list != NULL ? list->first : NULL; o != NULL; o = o->next) {
+        if (!opt_is(o, "kind", "aggregate"))
+            continue;
+        s[n] = (struct state_step){
+            .view = v, .name = opt_str(o, "name", ""), .desc = o};
+        s[n].known = store_reader_find(v->reader, s[n].name, strlen(s[n].name),
+                                       &s[n].op);
+        n++;
+    }
+    for (i = 0; i < ops; i++) {
+        struct store_operator op;
+
+        store_reader_operator(v->reader, i, &op);
+        if (is_listed(s, n, op.name))
+            continue;
+        s[n++] = (struct state_step){
+            .view = v, .name = op.name, .known = true, .op = op.op};
+    }
+    *ret_count = n;
+    return s;
+}
+
+int
+state_view_step(struct state_view *v, const char *name, struct state_step *ret,
+                struct err *e)
+{
+    struct state_step *all;
+    struct buf names;
+    size_t n, i;
+    int r = 0;
+
+    all = state_view_steps(v, &n);
+    for (i = 0; i < n; i++)
+        if (strcmp(all[i].name, name) == 0) {
+            *ret = all[i];
+            return 0;
+        }
+    buf_init(&names);
+    for (i = 0; i < n; i++)
+        buf_addf(&names, "%s%s", i > 0 ? ", " : "", all[i].name);
+    if (n == 0)
+        r = err_set(e, ERR_USAGE, "no step of %s keeps keyed state",
+                    v->job.name);
+    else
+        r = err_set(e, ERR_USAGE,
+                    "step \"%s\" keeps no keyed state in %s; those that do: %s",
+                    name, v->job.name, buf_cstr(&names));
+    buf_fini(&names);
+    return r;
+}
+
+/* --- a step's aggregates -------------------------------------------------- */
+
+/* Shows accumulators as they are, where the job's own code is not to be had.
+ * It has no merge, so the windows must be whole. */
+static const char plain_code[] =
+    "local s = require \"streamlua\"\n"
+    "local job = s.job \"plain\"\n"
+    "local plain = s.aggregator { init = function() end,\n"
+    "  add = function(a) return a end, result = function(a) return a end }\n"
+    "job:source(\"in\", s.stdin()):key_by {}:window(s.global())\n"
+    "   :aggregate({ plain = plain }, { name = \"plain\" })\n"
+    "   :sink(\"out\", s.blackhole())\n"
+    "return job\n";
+
+/* The aggregates of step `name` in a loaded job; NULL if it has none. */
+static const struct opt *
+find_aggs(const struct script *s, const char *name)
+{
+    const struct opt *o = opt_get(script_job(s), "steps");
+
+    for (o = o != NULL ? o->first : NULL; o != NULL; o = o->next)
+        if (opt_is(o, "kind", "aggregate") && opt_is(o, "name", name))
+            return opt_get(o, "aggs");
+    return NULL;
+}
+
+static int
+load_code(struct state_step *s, struct err *e)
+{
+    const struct state_view *v = s->view;
+    struct script_conf sc = {.path = opt_str(v->meta, "file", "job.lua"),
+                             .text = v->code,
+                             .text_len = v->code_len,
+                             .unsafe = cli_has(v->cli, FLAG_UNSAFE),
+                             .load_timeout_ms = LOAD_TIMEOUT_MS};
+    struct opt *params;
+    int r = cli_pairs(v->cli, FLAG_SET, &params, e);
+
+    if (r != 0)
+        return r;
+    sc.params = params;
+    sc.args = v->cli->args;
+    r = script_load(&sc, &s->script, e);
+    if (r == 0)
+        r = script_test_laws(s->script, e);
+    if (r == 0 && find_aggs(s->script, s->name) == NULL)
+        r = err_set(e, ERR_JOBFILE, "it has no step \"%s\"", s->name);
+    return r;
+}
+
+static int
+load_plain(struct state_step *s, struct err *e)
+{
+    struct script_conf sc = {.path = "plain.lua",
+                             .text = plain_code,
+                             .text_len = sizeof plain_code - 1,
+                             .load_timeout_ms = LOAD_TIMEOUT_MS};
+
+    script_free(&s->script);
+    sc.params = opt_new_map(&s->view->cli->arena);
+    sc.args = opt_new_list(&s->view->cli->arena);
+    return script_load(&sc, &s->script, e);
+}
+
+/* agg_custom_f over load_plain(): arg is the script. */
+static int
+plain_agg(void *arg, struct agg *a, struct err *e)
+{
+    struct script *s = arg;
+
+    a->opts = opt_at(find_aggs(s, "plain"), 0);
+    return script_agg(s, a, e);
+}
+
+static bool
+has_custom(const struct opt *aggs, bool *ret_merge)
+{
+    bool found = false;
+    const struct opt *o;
+
+    for (o = aggs->first; o != NULL; o = o->next)
+        if (opt_is(o, "fn", "custom")) {
+            found = true;
+            *ret_merge = *ret_merge || opt_func(o, "merge") != 0;
+        }
+    return found;
+}
+
+/* The job's code could not be had: go on without, or say why not. */
+static int
+go_plain(struct state_step *s, const struct opt *aggs, bool merge,
+         struct err *e)
+{
+    bool sliced = merge && s->window.kind == WINDOW_HOPPING;
+    struct err why = *e;
+    int r;
+
+    if (e->code != ERR_JOBFILE &&
+        (e->code != ERR_USAGE || cli_has(s->view->cli, FLAG_SET)))
+        return e->code;
+    if (sliced) {
+        (void)err_context(e,
+                          "the windows of %s are put together by the job's "
+                          "code, which does not load",
+                          s->name);
+        e->code = ERR_JOBFILE;
+        return e->code;
+    }
+    log_line(LOG_WARN,
+             "custom aggregates of %s are shown as plain accumulators: the "
+             "job's code does not load: %s%s%.200s",
+             s->name, why.where, why.where[0] != '\0' ? ": " : "", why.msg);
+    r = load_plain(s, e);
+    return r != 0 ? r
+                  : aggset_new(aggs, json_key_encode, plain_agg, s->script,
+                               &s->set, e);
+}
+
+static int
+make_set(struct state_step *s, struct err *e)
+{
+    const struct opt *aggs = opt_get(s->desc, "aggs");
+    bool merge = false;
+    int r;
+
+    if (aggs == NULL)
+        return err_set(e, ERR_IO, "the description of step %s is damaged",
+                       s->name);
+    if (!has_custom(aggs, &merge))
+        return aggset_new(aggs, json_key_encode, NULL, NULL, &s->set, e);
+    r = load_code(s, e);
+    if (r != 0)
+        return go_plain(s, aggs, merge, e);
+    return aggset_new(find_aggs(s->script, s->name), json_key_encode,
+                      script_agg, s->script, &s->set, e);
+}
+
+/* How far the subtasks were: windows up to there have fired. */
+static int
+read_fired(struct state_step *s, struct err *e)
+{
+    const struct step_blobs *b = restored_find(&s->view->restored, s->name);
+    uint32_t i;
+
+    if (b == NULL || b->count == 0)
+        return err_set(e, ERR_IO, "it lacks the watermarks of step %s",
+                       s->name);
+    s->fired = mem_zalloc(b->count * sizeof *s->fired);
+    s->fired_count = b->count;
+    for (i = 0; i < b->count; i++) {
+        struct winstate_blob w;
+        int r = winstate_blob_read(&b->blobs[i], &w, e);
+
+        s->fired[i] = w.fired;
+        winstate_blob_fini(&w);
+        if (r != 0)
+            return r;
+    }
+    return 0;
+}
+
+int
+state_step_open(struct state_step *s, struct err *e)
+{
+    int r;
+
+    if (s->desc == NULL)
+        return err_set(e, ERR_CONFIG,
+                       "step %s is not in the plan of the checkpoint, so "
+                       "nothing says what its entries mean",
+                       s->name);
+    window_spec_init(&s->window, s->desc);
+    r = make_set(s, e);
+    if (r != 0)
+        return r;
+    if (!s->set->mergeable)
+        window_spec_keep_whole(&s->window);
+    return read_fired(s, e);
+}
+
+void
+state_step_close(struct state_step *s)
+{
+    aggset_free(&s->set);
+    script_free(&s->script);
+    free(s->fired);
+    s->fired = NULL;
+}

@@ -1,0 +1,90 @@
+/*
+ * The state of a job or savepoint, opened to be looked at.
+ *
+ * Reads beside a running job: takes no lock and sees one checkpoint, the
+ * last complete one, until state_view_close(). Used by the forms of `state`.
+ * Thread: main. Owner of everything: the struct.
+ */
+#ifndef MAIN_STATE_VIEW_H
+#define MAIN_STATE_VIEW_H
+
+#include "base/arena.h"
+#include "base/opts.h"
+#include "core/agg.h"
+#include "core/snapshot.h"
+#include "core/window.h"
+#include "main/cli.h"
+#include "main/job_dir.h"
+#include "script/script.h"
+#include "state/store.h"
+
+struct state_view {
+    struct cli *cli; /* borrowed: --set, --unsafe for the job's code */
+    struct job_dir job;
+    struct store *store;
+    struct store_reader *reader;
+    struct store_status status;
+    uint64_t round; /* 0: no checkpoint is complete yet */
+    struct arena arena;
+    const struct opt *plan, *meta; /* descriptions; NULL while round is 0 */
+    const char *code;              /* of the job file */
+    size_t code_len;
+    uint32_t max_parallelism;
+    struct restored restored;
+};
+
+/**
+ * Open what `word` (JOB or DIR) names.
+ *
+ * @param ret filled in any case; ended by state_view_close().
+ * @return 0; ERR_USAGE: nothing of that name, or --at is another checkpoint;
+ *         ERR_IO (damage), ERR_CONFIG (of another version), ERR_NOMEM.
+ * @thread main.
+ */
+MUST_USE int state_view_open(struct cli *c, const char *word,
+                             struct state_view *ret, struct err *e);
+void state_view_close(struct state_view *v);
+
+/* A step that keeps keyed state. */
+struct state_step {
+    const struct state_view *view;
+    const char *name;
+    const struct opt *desc; /* in the plan's description; NULL: not there */
+    bool known;             /* it is in the store */
+    uint32_t op;
+    /* from state_step_open() on */
+    struct script *script; /* runs custom aggregators; NULL without */
+    struct aggset *set;
+    struct window_spec window;
+    int64_t *fired; /* watermark of each subtask then */
+    uint32_t fired_count;
+};
+
+/**
+ * The steps with keyed state, in the order of the plan, then what only the
+ * store has.
+ *
+ * @param ret_count how many. @return in the view's arena, not opened.
+ */
+struct state_step *state_view_steps(struct state_view *v, size_t *ret_count);
+
+/**
+ * Find a step by name.
+ * @return 0, or ERR_USAGE: it keeps no state, or there is none; the message
+ *         lists those that do.
+ */
+MUST_USE int state_view_step(struct state_view *v, const char *name,
+                             struct state_step *ret, struct err *e);
+
+/**
+ * Make ready what shows the step's entries as rows: aggregates, window, and
+ * where there are custom aggregators the job's code. If that does not load,
+ * plain accumulators are shown and a warning is logged.
+ *
+ * @return 0; ERR_JOBFILE: its windows cannot be put together without the
+ *         code; ERR_IO (damage). state_step_close() in any case.
+ */
+MUST_USE int state_step_open(struct state_step *s, struct err *e);
+void state_step_close(struct state_step *s);
+
+#endif
