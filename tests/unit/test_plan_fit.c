@@ -296,6 +296,32 @@ a_damaged_description_is_refused(void **state)
 }
 
 static void
+a_description_of_impossible_places_is_damaged(void **state)
+{
+    static const char *const steps[] = {"", ",\"aggs\":[]",
+                                        ",\"aggs\":[{}],\"aggs_min\":0",
+                                        ",\"aggs\":[{}],\"aggs_min\":2"};
+    const struct opt *o;
+    struct arena a;
+    struct err e;
+    char json[256];
+    size_t i;
+    int len;
+
+    (void)state;
+    arena_init(&a);
+    for (i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        len = snprintf(json, sizeof json,
+                       "{\"version\":1,\"job\":\"t\",\"max_parallelism\":1,"
+                       "\"steps\":[{\"name\":\"w\",\"kind\":\"aggregate\"%s}]}",
+                       steps[i]);
+        assert_int_equal(plan_state_read(json, (size_t)len, &a, &o, &e),
+                         ERR_IO);
+    }
+    arena_fini(&a);
+}
+
+static void
 a_description_of_a_later_version_is_told_as_such(void **state)
 {
     static const char json[] = "{\"version\":2}";
@@ -427,6 +453,13 @@ an_added_aggregate_begins_empty_at_a_place_of_its_own(void **state)
                         "m added: it begins empty in the windows that are "
                         "open");
     assert_places(&f, 2, "021");
+    plan_fit_fini(&f.fit);
+    compare(&f, 0); /* the plan's own places do not count */
+    assert_places(&f, 2, "021");
+    end(&f);
+
+    meet(&f, NAMED(KEY, MINUTE, COUNT), NAMED(KEY, MINUTE, COUNT "," MAX), 0);
+    assert_places(&f, 1, "01");
     end(&f);
 }
 
@@ -759,6 +792,7 @@ main(void)
         cmocka_unit_test(automatic_names_of_equal_keys_that_moved_are_refused),
         cmocka_unit_test(what_feeds_a_step_is_told_once_and_by_name),
         cmocka_unit_test(a_damaged_description_is_refused),
+        cmocka_unit_test(a_description_of_impossible_places_is_damaged),
         cmocka_unit_test(a_description_of_a_later_version_is_told_as_such),
         cmocka_unit_test(what_did_not_change_is_kept),
         cmocka_unit_test(
