@@ -116,9 +116,11 @@ decide(const struct decide_in *in, struct err *e)
     if (s->complete == 0 && s->pending == 0)
         return fresh_dir(in, e);
     if (!in->marker.found) {
-        /* None yet: the first round was never committed, or the job had no
-         * exactly_once sink of this prefix before. */
-        if (s->complete == 0 || !in->store_had_txn)
+        /* None yet: the first round was never committed, the job had no
+         * exactly_once sink of this prefix before, or it is a copy. A redo
+         * is never without one: the claim came before it. */
+        if (s->complete == 0 || in->recover == RECOVER_FRESH ||
+            (!in->store_had_txn && s->pending == 0))
             return without_marker(in);
         return refuse(in, "the marker is missing",
                       "was its topic deleted, or is this another cluster? "
