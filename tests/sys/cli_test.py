@@ -173,11 +173,12 @@ def options_without_effect_are_named_at_the_start():
         path = os.path.join(d, "job.lua")
         for options, want in (
                 ('{ restart = { attempts = 0 }, checkpoint = { timeout = "1m",'
-                 ' retained = 2 }, state = { backend = "lmdb" } }',
-                 "checkpoint.timeout, checkpoint.retained, state.backend, "
-                 "restart"),
-                ('{ checkpoint = { interval = "1s" }, state = { backend = '
-                 '"memory" } }', None)):
+                 ' retained = 2 }, state = { backend = "lmdb" }, '
+                 'memory = { buffers = 0.1, lua = "1MiB" } }',
+                 "checkpoint.retained, memory.buffers, memory.lua"),
+                ('{ checkpoint = { timeout = "1m" }, state = { backend = '
+                 '"memory" }, restart = { attempts = 0 }, memory = { state = '
+                 '0.5 } }', None)):
             with open(path, "w") as f:
                 f.write(JOB.replace('s.job "t"', 's.job("t", %s)' % options))
             rc, _, err = call("run", path)
