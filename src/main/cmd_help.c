@@ -119,7 +119,7 @@ put_overview(struct buf *out)
 
         buf_init(&left);
         buf_addf(&left, "%s %s", cli_verbs[i].name, cli_verbs[i].operand);
-        buf_addf(out, "  %-20s %s\n", buf_cstr(&left), cli_verbs[i].help);
+        buf_addf(out, "  %-24s %s\n", buf_cstr(&left), cli_verbs[i].help);
         buf_fini(&left);
     }
     buf_adds(out, "\nstreamlua help VERB lists the flags of a verb.\n"

@@ -237,6 +237,22 @@ find_aggs(const struct script *s, const char *name)
     return NULL;
 }
 
+/* Whether `aggs` has an aggregate of every name that `was` has. */
+static bool
+has_all(const struct opt *aggs, const struct opt *was)
+{
+    const struct opt *o, *a;
+
+    for (o = was->first; o != NULL; o = o->next) {
+        for (a = aggs != NULL ? aggs->first : NULL; a != NULL; a = a->next)
+            if (opt_is(a, "name", opt_str(o, "name", "")))
+                break;
+        if (a == NULL)
+            return false;
+    }
+    return true;
+}
+
 static int
 load_code(struct state_step *s, struct err *e)
 {
@@ -256,8 +272,9 @@ load_code(struct state_step *s, struct err *e)
     r = script_load(&sc, &s->script, e);
     if (r == 0)
         r = script_test_laws(s->script, e);
-    if (r == 0 && find_aggs(s->script, s->name) == NULL)
-        r = err_set(e, ERR_JOBFILE, "it has no step \"%s\"", s->name);
+    if (r == 0 &&
+        !has_all(find_aggs(s->script, s->name), opt_get(s->desc, "aggs")))
+        r = err_set(e, ERR_JOBFILE, "its step %s is another one", s->name);
     return r;
 }
 
@@ -299,6 +316,23 @@ has_custom(const struct opt *aggs, bool *ret_merge)
     return found;
 }
 
+/* The set of `aggs`, whose accumulators lie as the description says. */
+static int
+new_set(struct state_step *s, const struct opt *aggs, agg_custom_f *custom,
+        struct err *e)
+{
+    uint32_t *order, min;
+    int r = aggset_new(aggs, json_key_encode, custom, s->script, &s->set, e);
+
+    if (r != 0)
+        return r;
+    order = mem_zalloc(aggs->len * sizeof *order);
+    min = plan_state_places(s->desc, aggs, order);
+    aggset_set_places(s->set, order, min);
+    free(order);
+    return 0;
+}
+
 /* The job's code could not be had: go on without, or say why not. */
 static int
 go_plain(struct state_step *s, const struct opt *aggs, bool merge,
@@ -324,9 +358,7 @@ go_plain(struct state_step *s, const struct opt *aggs, bool merge,
              "job's code does not load: %s%s%.200s",
              s->name, why.where, why.where[0] != '\0' ? ": " : "", why.msg);
     r = load_plain(s, e);
-    return r != 0 ? r
-                  : aggset_new(aggs, json_key_encode, plain_agg, s->script,
-                               &s->set, e);
+    return r != 0 ? r : new_set(s, aggs, plain_agg, e);
 }
 
 static int
@@ -340,12 +372,11 @@ make_set(struct state_step *s, struct err *e)
         return err_set(e, ERR_IO, "the description of step %s is damaged",
                        s->name);
     if (!has_custom(aggs, &merge))
-        return aggset_new(aggs, json_key_encode, NULL, NULL, &s->set, e);
+        return new_set(s, aggs, NULL, e);
     r = load_code(s, e);
     if (r != 0)
         return go_plain(s, aggs, merge, e);
-    return aggset_new(find_aggs(s->script, s->name), json_key_encode,
-                      script_agg, s->script, &s->set, e);
+    return new_set(s, find_aggs(s->script, s->name), script_agg, e);
 }
 
 /* How far the subtasks were: windows up to there have fired. */
