@@ -212,18 +212,40 @@ read_settings(rd_kafka_event_t *ev, const struct settings *q)
     return true;
 }
 
+/* The controller's id; -1 if none answers. Questions about settings go by way
+ * of it, and the client would look for one that is no broker (as that of its
+ * own mock) until the time is up. */
+static int32_t
+controller_of(struct client *c, int timeout_ms)
+{
+    const struct rd_kafka_metadata *md;
+    int32_t id = -1;
+    int i;
+
+    if (rd_kafka_metadata(c->rk, 0, NULL, &md, timeout_ms) != 0)
+        return -1;
+    for (i = 0; i < md->broker_cnt; i++)
+        if (md->brokers[i].id == rd_kafka_controllerid(c->rk, 0))
+            id = md->brokers[i].id;
+    rd_kafka_metadata_destroy(md);
+    return id;
+}
+
 static bool
 ask_settings(struct client *c, const struct settings *q, int timeout_ms)
 {
-    rd_kafka_ConfigResource_t *res =
-        rd_kafka_ConfigResource_new(q->type, q->name);
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(c->rk);
-    rd_kafka_AdminOptions_t *o =
-        rd_kafka_AdminOptions_new(c->rk, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
+    rd_kafka_ConfigResource_t *res;
+    rd_kafka_AdminOptions_t *o;
+    rd_kafka_queue_t *queue;
     rd_kafka_event_t *ev;
     char text[200];
     bool ok = false;
 
+    if (controller_of(c, timeout_ms) < 0)
+        return false;
+    res = rd_kafka_ConfigResource_new(q->type, q->name);
+    queue = rd_kafka_queue_new(c->rk);
+    o = rd_kafka_AdminOptions_new(c->rk, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
     (void)rd_kafka_AdminOptions_set_request_timeout(o, timeout_ms, text,
                                                     sizeof text);
     rd_kafka_DescribeConfigs(c->rk, &res, 1, o, queue);
@@ -283,20 +305,6 @@ take_wanted(void *arg, const char *name, const char *value)
     w->found = true;
 }
 
-/* The id of some broker as text; "" if none answers. */
-static void
-any_broker(struct client *c, int timeout_ms, char id[NUM_TEXT_MAX])
-{
-    const struct rd_kafka_metadata *md;
-
-    id[0] = '\0';
-    if (rd_kafka_metadata(c->rk, 0, NULL, &md, timeout_ms) != 0)
-        return;
-    if (md->broker_cnt > 0)
-        (void)num_text_int(md->brokers[0].id, id);
-    rd_kafka_metadata_destroy(md);
-}
-
 bool
 admin_setting(struct client *c, const char *topic, const char *name,
               int timeout_ms, char *ret, size_t size)
@@ -309,9 +317,11 @@ admin_setting(struct client *c, const char *topic, const char *name,
                          .arg = &w};
 
     if (topic == NULL) {
-        any_broker(c, timeout_ms, id);
-        if (id[0] == '\0')
+        int32_t broker = controller_of(c, timeout_ms);
+
+        if (broker < 0)
             return false;
+        (void)num_text_int(broker, id);
         q.type = RD_KAFKA_RESOURCE_BROKER;
         q.name = id;
     }

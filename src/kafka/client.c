@@ -119,14 +119,16 @@ on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
     put_news(c, text);
 }
 
-/* Connection trouble is told once by client_watch(), deliveries that fail are
- * told by the sink, so those lines are for --log-level debug. */
+/* Connection trouble is told once by client_watch(), deliveries and
+ * transactions that fail are told by the sink, so those lines are for
+ * --log-level debug. */
 static bool
 is_quiet(const char *fac)
 {
     static const char *const quiet[] = {
-        "FAIL",     "ERROR",   "BROKERFAIL", "CONFWARN", "CONNECT",  "PARTCNT",
-        "REQTMOUT", "TIMEOUT", "GETPID",     "BROKER",   "TERMINATE"};
+        "FAIL",      "ERROR",    "BROKERFAIL", "CONFWARN", "CONNECT",
+        "PARTCNT",   "REQTMOUT", "TIMEOUT",    "GETPID",   "BROKER",
+        "TERMINATE", "TXNERR",   "FATAL"};
     size_t i;
 
     for (i = 0; i < sizeof quiet / sizeof quiet[0]; i++)

@@ -441,6 +441,9 @@ put_marker(struct txn_handle *h, const struct txn_marker *m, struct err *e)
     }
     if (err == RD_KAFKA_RESP_ERR_NO_ERROR)
         return 0;
+    (void)rd_kafka_poll(h->client->rk, 0); /* reports that are still there */
+    if (txn_broken(h->txn, e) == ERR_CONFIG)
+        return ERR_CONFIG;
     (void)err_set(e, ERR_UNAVAILABLE,
                   "%s: the marker of round %" PRIu64 " is not taken: %s (%s)",
                   h->client->name, m->round, rd_kafka_err2str(err),

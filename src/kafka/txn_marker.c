@@ -15,7 +15,7 @@
 
 enum {
     ASK_MS = 1000,
-    SETTINGS_MS = 2000,
+    SETTINGS_MS = 1000,
     CREATE_MS = 10000,
     STEP_BACK = 50, /* offsets read from the end at first; then 8 times that */
     SILENT_MS = 5000,
@@ -489,7 +489,10 @@ txn_check_end(struct txn *t, struct err *e)
 
         if (r != 0 || high == t->end)
             return r;
-        if (high > t->end)
+        /* A cluster without control records (the client's mock) ends one
+         * earlier; elsewhere the marker and its control record become stable
+         * together. */
+        if (high >= t->end - 1)
             break;
         (void)nanosleep(&ts, NULL);
     }

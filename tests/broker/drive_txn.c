@@ -20,6 +20,7 @@ drive_txn_init(struct drive_txn *x, const char *servers, const char *prefix,
     drive_str(&x->d, "delivery", "exactly_once");
     memset(x->lineage, 0x5a, sizeof x->lineage);
     (void)snprintf(x->prefix, sizeof x->prefix, "%s", prefix);
+    (void)snprintf(x->topic, sizeof x->topic, "%s", topic);
     (void)snprintf(x->owner, sizeof x->owner, "host:%ld test", (long)getpid());
     x->interval_ms = 1000;
     x->ckpt.lineage = x->lineage;

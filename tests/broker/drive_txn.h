@@ -15,7 +15,7 @@ struct drive_txn {
     struct txn *txn;
     struct conn_ckpt ckpt;
     uint8_t lineage[CONN_LINEAGE_SIZE];
-    char prefix[80], owner[TXN_OWNER_MAX];
+    char prefix[80], topic[80], owner[TXN_OWNER_MAX];
     int64_t interval_ms;
     uint64_t round; /* under way */
 };
