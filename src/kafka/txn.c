@@ -88,6 +88,16 @@ txn_set_broken(struct txn *t, const struct err *e)
 }
 
 int
+txn_fault(const char *point, struct err *e)
+{
+    int r = err_set(e, ERR_UNAVAILABLE, "fault point %s", point);
+
+    if (e != NULL)
+        e->flags |= ERR_RETRIABLE;
+    return r;
+}
+
+int
 txn_broken(struct txn *t, struct err *e)
 {
     /* Acquire: the text was written before the pointer. */
@@ -355,7 +365,7 @@ txn_claim(struct txn *t, const struct txn_marker *m, struct err *e)
     if (r == 0)
         r = txn_check_end(t, e);
     if (r == 0 && fault_hit("txn_claimed"))
-        return err_set(e, ERR_UNAVAILABLE, "fault point txn_claimed");
+        return txn_fault("txn_claimed", e);
     return r;
 }
 
@@ -449,7 +459,7 @@ txn_renew(struct txn *t, uint64_t round, struct err *e)
     assert(atomic_load(&h->round) == round && h->ended_ms != 0);
     atomic_store(&h->round, TXN_NO_ROUND);
     if (fault_hit("txn_renew"))
-        return err_set(e, ERR_UNAVAILABLE, "fault point txn_renew");
+        return txn_fault("txn_renew", e);
     r = renew_handle(h, e);
     if (r == 0)
         r = txn_check_end(t, e);

@@ -287,7 +287,7 @@ init_id(struct txn_handle *h, struct err *e)
     char what[WHAT_MAX];
 
     if (fault_hit("txn_init"))
-        return err_set(e, ERR_UNAVAILABLE, "fault point txn_init");
+        return txn_fault("txn_init", e);
     (void)snprintf(what, sizeof what, "the start of \"%.50s\"", h->id);
     txn_patience(h->txn, h->client, what, &p);
     for (;;) {
@@ -399,7 +399,7 @@ txn_handle_begin(struct txn_handle *h, struct err *e)
     int r;
 
     if (fault_hit("txn_begin"))
-        return err_set(e, ERR_UNAVAILABLE, "fault point txn_begin");
+        return txn_fault("txn_begin", e);
     error = rd_kafka_begin_transaction(h->client->rk);
     h->ended_ms = 0;
     if (error == NULL)
@@ -425,7 +425,7 @@ put_marker(struct txn_handle *h, const struct txn_marker *m, struct err *e)
     rd_kafka_resp_err_t err;
 
     if (fault_hit("txn_marker"))
-        return err_set(e, ERR_UNAVAILABLE, "fault point txn_marker");
+        return txn_fault("txn_marker", e);
     atomic_store(&h->marker_at, -1);
     for (;;) {
         struct timespec ts = {.tv_nsec = 1000000L};
@@ -524,7 +524,7 @@ txn_handle_commit(struct txn_handle *h, const struct txn_marker *m,
     (void)snprintf(own.owner, sizeof own.owner, "%s", t->owner);
     r = put_marker(h, &own, e);
     if (r == 0 && fault_hit("txn_commit"))
-        return err_set(e, ERR_UNAVAILABLE, "fault point txn_commit");
+        return txn_fault("txn_commit", e);
     if (r == 0)
         r = commit(h, &own, e);
     if (r != 0)
@@ -535,6 +535,6 @@ txn_handle_commit(struct txn_handle *h, const struct txn_marker *m,
     at = atomic_load(&h->marker_at);
     t->end = at < 0 ? -1 : at + 2; /* it, and the control record behind it */
     if (fault_hit("txn_committed"))
-        return err_set(e, ERR_UNAVAILABLE, "fault point txn_committed");
+        return txn_fault("txn_committed", e);
     return 0;
 }

@@ -101,6 +101,10 @@ void txn_tell(struct txn *t);
 /** Batches must fit a topic that takes so many bytes. @thread coord. */
 void txn_fit(struct txn *t, int64_t max_message_bytes);
 
+/** What a fault point fails with: as if the broker had not answered.
+ * @return ERR_UNAVAILABLE, retriable. @thread any. */
+int txn_fault(const char *point, struct err *e);
+
 /** The first failure of a delivery stays. @thread any. */
 void txn_set_broken(struct txn *t, const struct err *e);
 

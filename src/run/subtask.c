@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/fault.h"
 #include "base/mem.h"
 #include "script/script.h"
 
@@ -249,12 +250,14 @@ restore(struct subtask *st, struct err *e)
     int r = 0;
 
     st->restored = true;
+    (void)fault_hit("restore_begin");
     for (i = 0; i < st->ops.count && r == 0; i++) {
         struct op *op = st->ops.ops[i];
 
         if (op->type->restore != NULL)
             r = op->type->restore(op, e);
     }
+    (void)fault_hit("restore_done");
     return r != 0 ? r : STEP_WORKED;
 }
 
