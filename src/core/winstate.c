@@ -21,6 +21,7 @@ winstate_new(const struct window_spec *spec, const struct aggset *set)
     w->last_end = INT64_MIN;
     w->late_purge = INT64_MAX;
     table_init(&w->late, 8);
+    table_init(&w->fire.merged, set->size);
     w->scratch = mem_alloc(set->size);
     return w;
 }
@@ -36,31 +37,48 @@ winstate_table_drop(const struct winstate *w, struct table *t)
     table_fini(t);
 }
 
+struct table_entry *
+winstate_slice_next(const struct slice *s, struct slice_iter *i)
+{
+    for (;;) {
+        struct table_entry *en =
+            table_next(i->old ? &s->old : &s->young, &i->in);
+
+        if (en != NULL && (en->flags & ENTRY_MOVED) == 0)
+            return en;
+        if (en == NULL && i->old)
+            return NULL;
+        if (en == NULL)
+            *i = (struct slice_iter){.old = true};
+    }
+}
+
 void
 winstate_slice_free(struct winstate *w, struct slice *s)
 {
-    winstate_table_drop(w, &s->table);
+    table_fini(&s->young);
+    table_fini(&s->old);
     free(s->dirty.items);
     free(s->frozen.items);
+    winstate_filters_free(w, s);
     free(s);
 }
 
-/* Of the last doomed slice a part is gone already. */
+/* Free a slice with what is left from `from` on. */
 static void
-doomed_free(struct winstate *w, struct slice *s, bool begun)
+slice_drop(struct winstate *w, struct slice *s, struct slice_iter from)
 {
-    struct table_entry *e;
+    struct table_entry *en;
 
-    while (begun && (e = table_next(&s->table, &w->doomed_iter)) != NULL)
-        aggset_fini(w->set, e->block);
-    if (begun)
-        table_fini(&s->table);
+    while ((en = winstate_slice_next(s, &from)) != NULL)
+        aggset_fini(w->set, en->block);
     winstate_slice_free(w, s);
 }
 
 void
 winstate_free(struct winstate **wp)
 {
+    const struct slice_iter whole = {.old = false};
     struct winstate *w = *wp;
     uint32_t i;
 
@@ -68,11 +86,16 @@ winstate_free(struct winstate **wp)
     if (w == NULL)
         return;
     for (i = 0; i < w->slice_count; i++)
-        winstate_slice_free(w, w->slices[i]);
+        slice_drop(w, w->slices[i], whole);
     for (i = 0; i < w->doomed_count; i++)
-        doomed_free(w, w->doomed[i], i + 1 == w->doomed_count);
-    if (w->fire.owned)
-        winstate_table_drop(w, &w->fire.merged);
+        slice_drop(w, w->doomed[i],
+                   i + 1 == w->doomed_count ? w->doomed_iter : whole);
+    winstate_table_drop(w, &w->fire.merged);
+    free(w->fire.by_group);
+    free(w->fire.group_at);
+    buf_fini(&w->fire.place.key);
+    buf_fini(&w->swept.key);
+    free(w->sweeps);
     free(w->slices);
     free(w->doomed);
     snapshot_free(&w->next);
@@ -130,7 +153,8 @@ winstate_slice_get(struct winstate *w, int64_t start, int64_t first)
     s = mem_zalloc(sizeof *s);
     s->start = start;
     s->first = first;
-    table_init(&s->table, w->set->size);
+    table_init(&s->young, w->set->size);
+    table_init(&s->old, w->set->size);
     mem_grow(&w->slices, &w->slice_cap, w->slice_count + 1u, sizeof *w->slices);
     memmove(w->slices + i + 1, w->slices + i,
             (w->slice_count - i) * sizeof *w->slices);
@@ -182,59 +206,72 @@ mark_late(struct winstate *w, const struct partial *p)
     }
 }
 
-/* The entry, about to change, its block undefined if it is fresh; NULL:
- * purged. */
-static struct table_entry *
-upsert(struct winstate *w, const struct partial *head, bool *ret_fresh)
+/* Set *ret to the entry, about to change, its block undefined if it is fresh;
+ * NULL: purged. */
+static int
+upsert(struct winstate *w, const struct partial *head, struct table_entry **ret,
+       bool *ret_fresh, struct err *e)
 {
-    struct table_entry *e;
+    struct table_entry *en = NULL;
     struct slice *s;
 
+    *ret = NULL;
+    *ret_fresh = false;
     if (w->wm != WM_NONE &&
         winstate_purge_at(w, winstate_last_end(w, head->slice)) <= w->wm)
-        return NULL;
+        return 0;
     s = winstate_slice_get(w, head->slice, head->first);
-    e = table_upsert(&s->table, head->hash, head->key, head->key_len,
-                     ret_fresh);
-    winstate_touch(w, s, e);
+    if (w->budget != 0) {
+        int r = winstate_find(w, s, head, &en, e);
+
+        if (r != 0)
+            return r;
+    }
+    if (en == NULL)
+        en = table_upsert(&s->young, head->hash, head->key, head->key_len,
+                          ret_fresh);
+    winstate_touch(w, s, en);
     if (w->wm != WM_NONE && w->spec.lateness > 0)
         mark_late(w, head);
-    return e;
-}
-
-struct table_entry *
-winstate_upsert(struct winstate *w, const struct partial *head)
-{
-    bool fresh = false;
-    struct table_entry *e = upsert(w, head, &fresh);
-
-    if (fresh)
-        aggset_init(w->set, e->block);
-    return e;
+    *ret = en;
+    return 0;
 }
 
 int
-winstate_merge(struct winstate *w, struct partial *p)
+winstate_upsert(struct winstate *w, const struct partial *head,
+                struct table_entry **ret, struct err *e)
 {
-    bool fresh = false;
-    struct table_entry *e = upsert(w, p, &fresh);
+    bool fresh;
+    int r = upsert(w, head, ret, &fresh, e);
+
+    if (fresh)
+        aggset_init(w->set, (*ret)->block);
+    return r;
+}
+
+int
+winstate_merge(struct winstate *w, struct partial *p, struct err *e)
+{
+    struct table_entry *en;
     void *block = p->block;
+    bool fresh;
+    int r = upsert(w, p, &en, &fresh, e);
 
     p->block = NULL;
     if (fresh && w->set->movable) { /* it moves in as it is */
-        memcpy(e->block, block, w->set->size);
-        e->count = p->count;
+        memcpy(en->block, block, w->set->size);
+        en->count = p->count;
         return 0;
     }
-    if (fresh)
-        aggset_init(w->set, e->block);
-    if (e == NULL) {
+    if (en == NULL) {
         aggset_fini(w->set, block);
-        return 1;
+        return r != 0 ? r : 1;
     }
-    if (aggset_merge(w->set, e->block, block, NULL) != 0)
-        e->flags |= ENTRY_TYPES;
-    winstate_count(e, p->count);
+    if (fresh)
+        aggset_init(w->set, en->block);
+    if (aggset_merge(w->set, en->block, block, NULL) != 0)
+        en->flags |= ENTRY_TYPES;
+    winstate_count(en, p->count);
     return 0;
 }
 
@@ -246,9 +283,9 @@ winstate_prefetch(const struct winstate *w, const struct partial *p, bool entry)
     if (s == NULL)
         return;
     if (entry)
-        table_prefetch_entry(&s->table, p->hash);
+        table_prefetch_entry(&s->young, p->hash);
     else
-        table_prefetch(&s->table, p->hash);
+        table_prefetch(&s->young, p->hash);
 }
 
 uint64_t
@@ -257,18 +294,27 @@ winstate_keys(const struct winstate *w)
     uint64_t n = 0;
     uint32_t i;
 
-    for (i = 0; i < w->slice_count; i++)
-        n += w->slices[i]->table.count;
+    for (i = 0; i < w->slice_count; i++) {
+        const struct slice *s = w->slices[i];
+
+        n += s->young.count + s->old.count - s->moved + s->evicted;
+    }
     return n;
 }
 
 size_t
 winstate_bytes(const struct winstate *w)
 {
-    size_t n = w->late.bytes;
+    size_t n = w->late.bytes + w->filter_bytes;
     uint32_t i;
 
     for (i = 0; i < w->slice_count; i++)
-        n += w->slices[i]->table.bytes;
+        n += w->slices[i]->young.bytes + w->slices[i]->old.bytes;
     return n;
+}
+
+size_t
+winstate_block_size(const struct winstate *w)
+{
+    return w->set->size;
 }

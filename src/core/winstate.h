@@ -20,7 +20,12 @@
  * its key group, the namespace (slice, first) and its key; winstate_load()
  * takes it back.
  *
- * Owner: one subtask. Limits: memory is what the open windows hold.
+ * Larger than memory. With winstate_cache() the state is a bounded memory over
+ * the store: what was not touched lately and is on disk is given up
+ * (winstate_trim()) and asked for when it is needed.
+ *
+ * Owner: one subtask. Limits: memory is what the open windows hold, or with
+ * winstate_cache() about the budget, if rounds keep up with the changes.
  */
 #ifndef CORE_WINSTATE_H
 #define CORE_WINSTATE_H
@@ -56,14 +61,20 @@ void winstate_free(struct winstate **w);
 
 /**
  * The entry of (slice, first, key), to aggset_add() into (one phase) or to
- * merge into. NULL if all its windows are purged already.
+ * merge into.
  * A fresh entry's block is initialised and its count 0; the caller counts.
+ * @param ret set; NULL if all its windows are purged already.
+ * @return 0, or what the store says (winstate_cache() only).
  */
-struct table_entry *winstate_upsert(struct winstate *w,
-                                    const struct partial *head);
-/** Merge a partial whose block is present; consumes the block.
- * @return 0; 1 if its windows are purged (counts as late). */
-int winstate_merge(struct winstate *w, struct partial *p);
+MUST_USE int winstate_upsert(struct winstate *w, const struct partial *head,
+                             struct table_entry **ret, struct err *e);
+/**
+ * Merge a partial whose block is present; consumes the block.
+ * @return 0; 1 if its windows are purged (counts as late); < 0 what the
+ *         store says (winstate_cache() only).
+ */
+MUST_USE int winstate_merge(struct winstate *w, struct partial *p,
+                            struct err *e);
 /** Prefetch for a partial that is merged soon. */
 void winstate_prefetch(const struct winstate *w, const struct partial *p,
                        bool entry);
@@ -76,7 +87,8 @@ void winstate_flush_late(struct winstate *w);
 bool winstate_has_late(const struct winstate *w);
 /**
  * Emit up to `max` rows.
- * @return 1 more to do, 0 done (the watermark is reached), or row's error.
+ * @return 1 more to do, 0 done (the watermark is reached), or row's error or
+ *         the store's.
  */
 int winstate_fire(struct winstate *w, uint32_t max, winstate_row_f *row,
                   void *arg, struct err *e);
@@ -149,6 +161,64 @@ struct winstate_entry {
 MUST_USE int winstate_load(struct winstate *w, const struct winstate_entry *v,
                            struct err *e);
 
+/* ---- larger than memory ---- */
+
+/* An entry the store has; bytes are borrowed. @return 0 go on, 1 stop before
+ * this one, < 0 an error. */
+typedef int winstate_stored_f(void *arg, const struct snapshot_key *key,
+                              const void *value, size_t value_len,
+                              struct err *e);
+
+/* How the state asks the store. Calls come from the owner. What is seen is
+ * not older than the newest durable round at the last renew(). */
+struct winstate_store {
+    void *arg;
+    uint32_t first_group, last_group; /* own key groups, both included */
+    /** @param ret borrowed until the next call. @return 1 found, 0, < 0. */
+    int (*get)(void *arg, const struct snapshot_key *k, const void **ret,
+               size_t *ret_len, struct err *e);
+    /** Entries of k's group and namespace, behind k->key with `behind`. */
+    int (*walk)(void *arg, const struct snapshot_key *k, bool behind,
+                winstate_stored_f *f, void *farg, struct err *e);
+    /** Look anew from the next call on. */
+    void (*renew)(void *arg);
+};
+
+/**
+ * Keep about `budget` bytes in memory. After winstate_track(), before the
+ * first entry.
+ * @param budget > 0. @param store copied.
+ */
+void winstate_cache(struct winstate *w, size_t budget,
+                    const struct winstate_store *store);
+
+enum winstate_room {
+    ROOM_ENOUGH,
+    ROOM_WANT_ROUND, /* said once a round: too much has changed since */
+    ROOM_WAIT,       /* above the budget until the last round is durable */
+};
+
+/**
+ * Give up what is over the budget, at most `max` entries, between messages.
+ * @param durable the last round that is on disk.
+ */
+enum winstate_room winstate_trim(struct winstate *w, uint64_t durable,
+                                 uint32_t max);
+/**
+ * A slice of the blob whose entries stay in the store for now. All of a
+ * restored state is either adopted or loaded. @param entries about how many.
+ */
+void winstate_adopt(struct winstate *w, int64_t start, int64_t first,
+                    uint64_t entries);
+/**
+ * Delete up to `max` entries that the store still has of purged slices; fewer
+ * if the round under way deletes enough.
+ * @return 1 there are more, 0 none, < 0. Between messages.
+ */
+MUST_USE int winstate_sweep(struct winstate *w, uint32_t max, struct err *e);
+
+/** Bytes of one block. */
+size_t winstate_block_size(const struct winstate *w);
 /** Entries held; bytes held without what blocks own. */
 uint64_t winstate_keys(const struct winstate *w);
 size_t winstate_bytes(const struct winstate *w);

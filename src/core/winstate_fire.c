@@ -99,50 +99,114 @@ merge_entry(struct winstate *w, struct table *to, const struct table *from,
         dst->flags |= ENTRY_TYPES;
 }
 
+static bool
+in_window(const struct winstate *w, const struct slice *s)
+{
+    return s->first <= w->fire.start &&
+           (!w->spec.whole || s->start == w->fire.start);
+}
+
+/* The next slice of the window that fires, from index *i on; or NULL. */
+static struct slice *
+window_slice(const struct winstate *w, uint32_t *i)
+{
+    while (*i < w->slice_count && w->slices[*i]->start < w->fire.end) {
+        struct slice *s = w->slices[(*i)++];
+
+        if (in_window(w, s))
+            return s;
+    }
+    return NULL;
+}
+
+static uint32_t
+first_slice(const struct winstate *w)
+{
+    return winstate_lower_bound(w, w->fire.start, INT64_MIN);
+}
+
+/* All entries of the window that are in memory, by key group. */
+static void
+group_entries(struct winstate *w)
+{
+    struct firing *f = &w->fire;
+    uint32_t from = w->store.first_group, pass, i, g;
+    uint32_t groups = w->store.last_group - from + 1;
+    size_t *at = mem_zalloc((groups + 2u) * sizeof *at);
+
+    for (pass = 0; pass < 2; pass++) {
+        struct slice *s;
+
+        for (i = first_slice(w); (s = window_slice(w, &i)) != NULL;) {
+            struct slice_iter it = {.old = false};
+            struct table_entry *en;
+
+            while ((en = winstate_slice_next(s, &it)) != NULL) {
+                g = key_group(en->hash, w->max_parallelism) - from;
+                assert(g < groups);
+                if (pass == 0)
+                    at[g + 2]++;
+                else
+                    f->by_group[at[g + 1]++] = en;
+            }
+        }
+        for (g = 2; pass == 0 && g <= groups + 1; g++)
+            at[g] += at[g - 1];
+        if (pass == 0)
+            f->by_group =
+                mem_alloc((at[groups + 1] + 1) * sizeof(struct table_entry *));
+    }
+    f->group_at = at;
+    f->group = from;
+}
+
 static void
 start_window(struct winstate *w, int64_t start)
 {
     struct firing *f = &w->fire;
-    uint32_t i, n = 0, from = winstate_lower_bound(w, start, INT64_MIN);
-    const struct slice *only = NULL;
+    uint32_t i, n = 0;
+    bool partly = false;
+    struct slice *s;
 
-    *f = (struct firing){
-        .active = true, .start = start, .end = window_end(&w->spec, start)};
-    for (i = from; i < w->slice_count && w->slices[i]->start < f->end; i++) {
-        if (w->slices[i]->first > start)
-            continue;
-        if (w->spec.whole && w->slices[i]->start != start)
-            break;
-        only = w->slices[i];
-        n++;
+    f->active = true;
+    f->start = start;
+    f->end = window_end(&w->spec, start);
+    for (i = first_slice(w); (s = window_slice(w, &i)) != NULL; n++) {
+        f->only = s;
+        partly = partly || s->partly;
     }
-    if (n <= 1) {
-        f->table = n == 1 ? &only->table : NULL;
+    f->kind = n == 0   ? FIRE_NOTHING
+              : n == 1 ? FIRE_SLICE
+              : partly ? FIRE_GROUPS
+                       : FIRE_MERGED;
+    if (f->kind == FIRE_GROUPS)
+        group_entries(w);
+    if (f->kind != FIRE_MERGED)
         return;
-    }
-    table_init(&f->merged, w->set->size);
-    f->owned = true;
-    f->table = &f->merged;
-    for (i = from; i < w->slice_count && w->slices[i]->start < f->end; i++) {
-        struct table_iter it = {0, 0};
+    for (i = first_slice(w); (s = window_slice(w, &i)) != NULL;) {
+        struct slice_iter it = {.old = false};
         const struct table_entry *src;
 
-        if (w->slices[i]->first > start)
-            continue;
-        if (w->spec.whole && w->slices[i]->start != start)
-            break;
-        while ((src = table_next(&w->slices[i]->table, &it)) != NULL)
-            merge_entry(w, &f->merged, &w->slices[i]->table, src);
+        while ((src = winstate_slice_next(s, &it)) != NULL)
+            merge_entry(w, &f->merged, &s->young, src);
     }
 }
 
 static void
 end_window(struct winstate *w)
 {
-    if (w->fire.owned)
-        winstate_table_drop(w, &w->fire.merged);
-    w->last_end = w->fire.end;
-    memset(&w->fire, 0, sizeof w->fire);
+    struct firing *f = &w->fire;
+
+    winstate_table_drop(w, &f->merged);
+    free(f->by_group);
+    free(f->group_at);
+    w->last_end = f->end;
+    f->active = f->iter_done = false;
+    f->by_group = NULL;
+    f->group_at = NULL;
+    f->only = NULL;
+    memset(&f->iter, 0, sizeof f->iter);
+    memset(&f->merged_iter, 0, sizeof f->merged_iter);
 }
 
 /* Take away the slices whose last window is purged at the target. */
@@ -164,7 +228,7 @@ doom(struct winstate *w)
                  sizeof *w->doomed);
         w->doomed[w->doomed_count++] = s;
     }
-    w->doomed_iter = (struct table_iter){0, 0};
+    memset(&w->doomed_iter, 0, sizeof w->doomed_iter);
     w->slice_count = n;
     w->recent = 0;
     w->save_at = 0;
@@ -175,7 +239,7 @@ winstate_purge(struct winstate *w, uint32_t max)
 {
     while (w->doomed_count > 0 && max > 0) {
         struct slice *s = w->doomed[w->doomed_count - 1];
-        struct table_entry *en = table_next(&s->table, &w->doomed_iter);
+        struct table_entry *en = winstate_slice_next(s, &w->doomed_iter);
 
         if (en != NULL) {
             winstate_forget(w, s, en);
@@ -183,10 +247,11 @@ winstate_purge(struct winstate *w, uint32_t max)
             max--;
             continue;
         }
-        table_fini(&s->table);
+        if (s->partly)
+            winstate_sweep_add(w, s->start, s->first);
         winstate_slice_free(w, s);
         w->doomed_count--;
-        w->doomed_iter = (struct table_iter){0, 0};
+        memset(&w->doomed_iter, 0, sizeof w->doomed_iter);
     }
     return w->doomed_count > 0;
 }
@@ -201,25 +266,26 @@ late_row(struct winstate *w, const struct table_entry *d, winstate_row_f *row,
     struct table one;
     struct table_iter it = {0, 0};
     const struct table_entry *src;
-    uint64_t hash;
+    struct table_entry *found;
+    struct partial head = {.key = key + 8, .key_len = d->key_len - 8};
     uint32_t i;
     int r = 0;
 
     memcpy(&out.start, key, sizeof out.start);
     out.end = window_end(&w->spec, out.start);
-    hash = d->hash ^ hash_splitmix((uint64_t)out.start);
+    head.hash = d->hash ^ hash_splitmix((uint64_t)out.start);
     table_init(&one, w->set->size);
     for (i = winstate_lower_bound(w, out.start, INT64_MIN);
-         i < w->slice_count && w->slices[i]->start < out.end; i++) {
-        const struct slice *s = w->slices[i];
+         r == 0 && i < w->slice_count && w->slices[i]->start < out.end; i++) {
+        struct slice *s = w->slices[i];
 
         if (s->first > out.start || (w->spec.whole && s->start != out.start))
             continue;
-        src = table_find(&s->table, hash, out.key, out.key_len);
-        if (src != NULL)
-            merge_entry(w, &one, &s->table, src);
+        r = winstate_find(w, s, &head, &found, e);
+        if (r == 0 && found != NULL)
+            merge_entry(w, &one, &s->young, found);
     }
-    src = table_next(&one, &it);
+    src = r == 0 ? table_next(&one, &it) : NULL;
     if (src != NULL && src->count != 0) {
         out.block = src->block;
         say_lost(w, src, &out);
@@ -252,37 +318,202 @@ fire_late(struct winstate *w, uint32_t *left, winstate_row_f *row, void *arg,
     return 1;
 }
 
+/* What the rows of a window go to. */
+struct rows_out {
+    struct winstate *w;
+    uint32_t *left;
+    winstate_row_f *row;
+    void *arg;
+};
+
 static int
-fire_rows(struct winstate *w, uint32_t *left, winstate_row_f *row, void *arg,
-          struct err *e)
+put_row(const struct rows_out *o, const struct table_entry *src,
+        const char *key, const void *block, struct err *e)
 {
-    struct firing *f = &w->fire;
+    struct winrow out = {.start = o->w->fire.start, .end = o->w->fire.end};
+
+    if (src->count == 0) /* every record of it failed */
+        return 0;
+    (*o->left)--;
+    out.key = key;
+    out.key_len = src->key_len;
+    out.block = block;
+    say_lost(o->w, src, &out);
+    return o->row(o->arg, &out, e);
+}
+
+/* A row of what the store alone has. */
+static int
+stored_row(void *arg, const struct snapshot_key *key, const void *value,
+           size_t value_len, struct err *e)
+{
+    const struct rows_out *o = arg;
+    struct winstate *w = o->w;
+    struct table_entry en = {.hash = hash_key(key->key, key->key_len),
+                             .key_len =
+                                 key->key_len & ((1u << TABLE_KEY_BITS) - 1)};
+    uint32_t count = 0, flags = 0;
     int r;
 
-    while (f->table != NULL && *left > 0) {
-        struct table_entry *src = table_next(f->table, &f->iter);
-        struct winrow out = {.start = f->start, .end = f->end};
+    if (*o->left == 0)
+        return 1;
+    if (winstate_holds(w->fire.only, en.hash, key->key, key->key_len))
+        return 0;
+    r = winstate_decode(w, value, value_len, w->scratch, &count, &flags, e);
+    en.count = count;
+    en.flags = flags & TABLE_FLAGS;
+    if (r == 0)
+        r = put_row(o, &en, key->key, w->scratch, e);
+    aggset_fini(w->set, w->scratch);
+    return r < 0 ? r : 0;
+}
 
-        if (src == NULL)
-            return 0;
-        if (src->count == 0) /* every record of it failed */
-            continue;
-        (*left)--;
-        out.key = table_key(f->table, src);
-        out.key_len = src->key_len;
-        out.block = src->block;
-        say_lost(w, src, &out);
-        r = row(arg, &out, e);
+static int
+fire_slice(const struct rows_out *o, struct err *e)
+{
+    struct firing *f = &o->w->fire;
+
+    while (!f->iter_done && *o->left > 0) {
+        const struct table_entry *src = winstate_slice_next(f->only, &f->iter);
+        int r;
+
+        if (src == NULL) {
+            f->iter_done = true;
+            break;
+        }
+        r = put_row(o, src, table_key(&f->only->young, src), src->block, e);
         if (r < 0)
             return r;
     }
-    return f->table != NULL;
+    if (!f->iter_done)
+        return 1;
+    if (!f->only->partly)
+        return 0;
+    return winstate_walk(o->w, f->only->start, f->only->first, &f->place,
+                         stored_row, (void *)(uintptr_t)o, e);
+}
+
+/* @return 1 more are left, 0, < 0. */
+static int
+fire_merged(const struct rows_out *o, struct err *e)
+{
+    struct firing *f = &o->w->fire;
+
+    while (*o->left > 0) {
+        const struct table_entry *src = table_next(&f->merged, &f->merged_iter);
+        int r;
+
+        if (src == NULL)
+            return 0;
+        r = put_row(o, src, table_key(&f->merged, src), src->block, e);
+        if (r < 0)
+            return r;
+    }
+    return 1;
+}
+
+struct merging {
+    struct winstate *w;
+    const struct slice *s;
+};
+
+static int
+merge_stored(void *arg, const struct snapshot_key *key, const void *value,
+             size_t value_len, struct err *e)
+{
+    struct merging *m = arg;
+    struct winstate *w = m->w;
+    uint64_t hash = hash_key(key->key, key->key_len);
+    uint32_t count = 0, flags = 0;
+    struct table_entry *dst;
+    bool fresh;
+    int r;
+
+    if (winstate_holds(m->s, hash, key->key, key->key_len))
+        return 0;
+    dst = table_upsert(&w->fire.merged, hash, key->key, key->key_len, &fresh);
+    r = winstate_decode(w, value, value_len, fresh ? dst->block : w->scratch,
+                        &count, &flags, e);
+    if (r != 0) {
+        if (!fresh)
+            aggset_fini(w->set, w->scratch);
+        return r;
+    }
+    if (!fresh && aggset_merge(w->set, dst->block, w->scratch, NULL) != 0)
+        flags |= ENTRY_TYPES;
+    dst->flags |= flags & ENTRY_LOST;
+    winstate_count(dst, count);
+    return 0;
+}
+
+/* Merge one key group of the window that fires. */
+static int
+merge_group(struct winstate *w, struct err *e)
+{
+    struct firing *f = &w->fire;
+    uint32_t g = f->group - w->store.first_group, i;
+    struct slice *s;
+    size_t k;
+    int r = 0;
+
+    winstate_table_drop(w, &f->merged);
+    memset(&f->merged_iter, 0, sizeof f->merged_iter);
+    for (k = f->group_at[g]; k < f->group_at[g + 1]; k++)
+        merge_entry(w, &f->merged, &f->merged, f->by_group[k]);
+    for (i = first_slice(w); r == 0 && (s = window_slice(w, &i)) != NULL;) {
+        struct merging m = {.w = w, .s = s};
+
+        if (!s->partly)
+            continue;
+        f->place.group = f->group;
+        f->place.behind = false;
+        r = winstate_walk_group(w, s->start, s->first, &f->place, merge_stored,
+                                &m, e);
+        f->place.behind = false;
+    }
+    return r;
+}
+
+static int
+fire_groups(const struct rows_out *o, struct err *e)
+{
+    struct firing *f = &o->w->fire;
+
+    for (;;) {
+        int r = fire_merged(o, e);
+
+        if (r != 0)
+            return r;
+        if (f->group > o->w->store.last_group)
+            return 0;
+        r = merge_group(o->w, e);
+        if (r != 0)
+            return r;
+        f->group++;
+    }
+}
+
+static int
+fire_rows(const struct rows_out *o, struct err *e)
+{
+    switch (o->w->fire.kind) {
+    case FIRE_SLICE:
+        return fire_slice(o, e);
+    case FIRE_MERGED:
+        return fire_merged(o, e);
+    case FIRE_GROUPS:
+        return fire_groups(o, e);
+    case FIRE_NOTHING:
+        break;
+    }
+    return 0;
 }
 
 int
 winstate_fire(struct winstate *w, uint32_t max, winstate_row_f *row, void *arg,
               struct err *e)
 {
+    const struct rows_out out = {.w = w, .left = &max, .row = row, .arg = arg};
     int64_t start;
     int r;
 
@@ -293,7 +524,7 @@ winstate_fire(struct winstate *w, uint32_t max, winstate_row_f *row, void *arg,
     }
     for (;;) {
         if (w->fire.active) {
-            r = fire_rows(w, &max, row, arg, e);
+            r = fire_rows(&out, e);
             if (r != 0)
                 return r;
             end_window(w);

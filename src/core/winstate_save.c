@@ -40,16 +40,16 @@ ns_get(const unsigned char *p)
     return (int64_t)(u ^ UINT64_C(1) << 63);
 }
 
-static void
-ns_of(unsigned char ns[WINSTATE_NS_SIZE], int64_t start, int64_t first)
+void
+winstate_ns(unsigned char ns[WINSTATE_NS_SIZE], int64_t start, int64_t first)
 {
     ns_put(ns, start);
     ns_put(ns + 8, first);
 }
 
-static struct snapshot_key
-key_of(const struct winstate *w, uint64_t hash, const void *key, uint32_t len,
-       const unsigned char *ns)
+struct snapshot_key
+winstate_key(const struct winstate *w, uint64_t hash, const void *key,
+             uint32_t len, const unsigned char *ns)
 {
     return (struct snapshot_key){
         .group = (uint16_t)key_group(hash, w->max_parallelism),
@@ -115,8 +115,8 @@ save(struct winstate *w, const struct slice *s, struct table_entry *en)
     en->flags &= (w->dirty_bit | ~(uint32_t)ENTRY_DIRTY) & TABLE_FLAGS;
     if (en->count == 0 && (en->flags & ENTRY_PERSISTED) == 0)
         return;
-    ns_of(ns, s->start, s->first);
-    k = key_of(w, en->hash, table_key(&s->table, en), en->key_len, ns);
+    winstate_ns(ns, s->start, s->first);
+    k = winstate_key(w, en->hash, table_key(&s->young, en), en->key_len, ns);
     snapshot_put_begin(w->into, &k);
     put_value(w, en, &w->into->changes);
     snapshot_put_end(w->into);
@@ -129,8 +129,8 @@ is_frozen(const struct winstate *w, const struct table_entry *en)
     return w->into != NULL && (en->flags & (ENTRY_DIRTY ^ w->dirty_bit)) != 0;
 }
 
-static void
-list_add(struct entry_list *l, struct table_entry *en)
+void
+winstate_list(struct entry_list *l, struct table_entry *en)
 {
     if (l->n == l->cap)
         mem_grow(&l->items, &l->cap, l->n + 1, sizeof(struct table_entry *));
@@ -142,8 +142,10 @@ winstate_touch_slow(struct winstate *w, struct slice *s, struct table_entry *en)
 {
     if (is_frozen(w, en))
         save(w, s, en);
+    if (w->budget != 0 && en->count != 0 && (w->sample++ & 15) == 0)
+        w->heap_mean += aggset_heap(w->set, en->block) - w->heap_mean / 16;
     en->flags |= w->dirty_bit & TABLE_FLAGS;
-    list_add(&s->dirty, en);
+    winstate_list(&s->dirty, en);
 }
 
 void
@@ -159,8 +161,8 @@ winstate_forget(struct winstate *w, const struct slice *s,
         save(w, s, en);
     if ((en->flags & ENTRY_PERSISTED) == 0)
         return;
-    ns_of(ns, s->start, s->first);
-    k = key_of(w, en->hash, table_key(&s->table, en), en->key_len, ns);
+    winstate_ns(ns, s->start, s->first);
+    k = winstate_key(w, en->hash, table_key(&s->young, en), en->key_len, ns);
     snapshot_del(w->next, &k);
 }
 
@@ -174,6 +176,8 @@ winstate_freeze(struct winstate *w, uint64_t round)
     assert(w->doomed_count == 0 && !w->fire.active && w->late.count == 0);
     s->round = round;
     w->into = s;
+    w->last_round = round;
+    w->asked = false;
     w->next = snapshot_new(0);
     w->dirty_bit ^= ENTRY_DIRTY;
     w->save_at = 0;
@@ -235,11 +239,18 @@ winstate_put(const struct winstate *w, struct buf *out)
 
     blob_put(out, BLOB_VERSION, 1);
     blob_put(out, (uint64_t)w->wm, 8);
-    blob_put(out, w->slice_count, 4);
+    blob_put(out, w->slice_count + w->sweep_count, 4);
     for (i = 0; i < w->slice_count; i++) {
-        blob_put(out, (uint64_t)w->slices[i]->start, 8);
-        blob_put(out, (uint64_t)w->slices[i]->first, 8);
-        blob_put(out, w->slices[i]->table.count, 8);
+        const struct slice *s = w->slices[i];
+
+        blob_put(out, (uint64_t)s->start, 8);
+        blob_put(out, (uint64_t)s->first, 8);
+        blob_put(out, s->young.count + s->old.count - s->moved + s->evicted, 8);
+    }
+    for (i = 0; i < w->sweep_count; i++) { /* known by being purged */
+        blob_put(out, (uint64_t)w->sweeps[i].start, 8);
+        blob_put(out, (uint64_t)w->sweeps[i].first, 8);
+        blob_put(out, 0, 8);
     }
 }
 
@@ -285,15 +296,16 @@ winstate_set_fired(struct winstate *w, int64_t wm)
     w->wm = w->target = wm;
 }
 
-/* Decode a value into an initialised block. */
-static int
-get_value(struct winstate *w, const struct winstate_entry *v, void *block,
-          uint32_t *ret_count, uint32_t *ret_flags, struct err *e)
+int
+winstate_decode(struct winstate *w, const void *value, size_t value_len,
+                void *block, uint32_t *ret_count, uint32_t *ret_flags,
+                struct err *e)
 {
-    const char *p = v->value, *end = p + v->value_len;
+    const char *p = value, *end = p + value_len;
     uint32_t flags;
 
-    if (v->value_len < VALUE_HEAD)
+    aggset_init(w->set, block);
+    if (value_len < VALUE_HEAD)
         return err_set(e, ERR_IO, "the state of a window is damaged");
     flags = (unsigned char)*p++;
     (void)codec_u32(&p, end, ret_count);
@@ -342,14 +354,13 @@ load(struct winstate *w, const struct winstate_entry *v, int64_t start,
     void *block;
     int r;
 
-    en = table_upsert(&s->table, v->hash, v->key, v->key_len, &fresh);
+    en = table_upsert(&s->young, v->hash, v->key, v->key_len, &fresh);
     if (moved)
         winstate_touch(w, s, en);
     else
         en->flags |= ENTRY_PERSISTED;
     block = fresh ? (void *)en->block : w->scratch;
-    aggset_init(w->set, block);
-    r = get_value(w, v, block, &count, &flags, e);
+    r = winstate_decode(w, v->value, v->value_len, block, &count, &flags, e);
     if (r != 0) {
         if (!fresh)
             aggset_fini(w->set, block);
@@ -369,8 +380,13 @@ winstate_load(struct winstate *w, const struct winstate_entry *v, struct err *e)
     int64_t start = ns_get(ns), was = ns_get(ns + 8), first = was;
     bool left = raise_first(w, v->fired, start, &first);
 
+    /* Purged, and not deleted yet when the round was kept. */
+    if (w->wm != WM_NONE &&
+        winstate_purge_at(w, winstate_last_end(w, start)) <= w->wm)
+        left = false;
     if (first != was || !left) {
-        struct snapshot_key k = key_of(w, v->hash, v->key, v->key_len, ns);
+        struct snapshot_key k =
+            winstate_key(w, v->hash, v->key, v->key_len, ns);
 
         snapshot_del(w->next, &k);
     }

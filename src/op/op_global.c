@@ -24,8 +24,9 @@
 
 enum {
     AHEAD = 16,
-    SAVE_STEP = 64,       /* entries between two looks at the clock */
-    SAVE_NS = 1000 * 1000 /* of one piece */
+    SAVE_STEP = 64,        /* entries between two looks at the clock */
+    SAVE_NS = 1000 * 1000, /* of one piece */
+    FULL_WAIT_MS = 5,      /* between two looks whether memory has room */
 };
 
 struct op_global {
@@ -41,9 +42,10 @@ struct op_global {
     struct mark held; /* forwarded when the rows are out */
     bool has_held, own_keys;
     const char *late_output; /* NULL: late records are dropped */
-    bool held_frozen;       /* what the held mark's round keeps is set apart */
-    struct op_state *store; /* NULL: the job keeps no checkpoints */
-    struct snapshot *snap;  /* while saving */
+    bool held_frozen;        /* what the held mark's round keeps is set apart */
+    struct op_state *store;  /* NULL: the job keeps no checkpoints */
+    struct snapshot *snap;   /* while saving */
+    bool full;               /* memory is, until the last round is durable */
     int64_t latency_ms, late_since_ms; /* of re-fired rows */
 };
 
@@ -74,6 +76,25 @@ enter_script(const struct op *op)
 {
     if (op->env->script != NULL)
         script_set_step(op->env->script, op->step->name);
+}
+
+static void
+note_keys(struct op_global *g)
+{
+    atomic_store_explicit(&g->op.count->keys, winstate_keys(g->state),
+                          memory_order_relaxed);
+}
+
+/* The end of a call: no reader stays open, memory keeps its bound. */
+static int
+leave(struct op_global *g, int r)
+{
+    if (g->store == NULL)
+        return r;
+    op_state_leave(g->store);
+    if (r >= 0 && !g->op.pending)
+        g->full = !op_state_room(g->store);
+    return r;
 }
 
 static int
@@ -139,12 +160,11 @@ save_held(struct op_global *g, struct err *e)
 }
 
 static int
-global_resume(struct op *op, struct err *e)
+resume(struct op_global *g, struct err *e)
 {
-    struct op_global *g = (struct op_global *)(void *)op;
+    struct op *op = &g->op;
     int more, r;
 
-    enter_script(op);
     more = winstate_fire(g->state, OP_ROWS_MAX, take_row, g, e);
     if (more < 0)
         return more;
@@ -153,8 +173,7 @@ global_resume(struct op *op, struct err *e)
         return r != 0 ? r : 1;
     if (!winstate_has_late(g->state))
         g->late_since_ms = -1;
-    atomic_store_explicit(&op->count->keys, winstate_keys(g->state),
-                          memory_order_relaxed);
+    note_keys(g);
     r = g->has_held ? save_held(g, e) : 0;
     if (r != 0)
         return r;
@@ -163,6 +182,15 @@ global_resume(struct op *op, struct err *e)
         return 0;
     g->has_held = false;
     return op_forward(op, &g->held, e);
+}
+
+static int
+global_resume(struct op *op, struct err *e)
+{
+    struct op_global *g = (struct op_global *)(void *)op;
+
+    enter_script(op);
+    return leave(g, resume(g, e));
 }
 
 static int
@@ -214,12 +242,16 @@ merge_whole(struct op_global *g, struct partial *p, struct err *e)
         if (r != 0)
             return r;
         one.block = g->scratch;
-        if (winstate_merge(g->state, &one) == 0)
+        r = winstate_merge(g->state, &one, e);
+        if (r < 0)
+            return r;
+        if (r == 0)
             late = 0;
     }
     p->slice = last;
     p->first = WINDOW_FIRST_ALL;
-    return winstate_merge(g->state, p) == 0 ? 0 : late;
+    r = winstate_merge(g->state, p, e);
+    return r == 1 ? late : r;
 }
 
 static int
@@ -248,7 +280,7 @@ global_partials(struct op *op, struct partials **pp, struct err *e)
             continue;
         }
         r = g->window.whole ? merge_whole(g, item, e)
-                            : winstate_merge(g->state, item);
+                            : winstate_merge(g->state, item, e);
         if (r < 0) {
             r = op_fail(op, NULL, e);
             continue;
@@ -262,7 +294,7 @@ global_partials(struct op *op, struct partials **pp, struct err *e)
     partials_free(&p, g->args.set);
     if (g->window.lateness > 0)
         note_late(g);
-    return r;
+    return leave(g, r);
 }
 
 static int
@@ -277,19 +309,20 @@ late_record(struct op_global *g, const struct rec *r)
 }
 
 /* Add the loaded record to one entry; *ret_bad is the record's failure.
- * @return whether the entry still takes records. */
-static bool
+ * @return 1, 0 if the entry takes no records any more, or the store's error. */
+static int
 add_entry(struct op_global *g, const struct rec *r, const struct partial *head,
           int *ret_bad, struct err *e)
 {
-    struct table_entry *t = winstate_upsert(g->state, head);
+    struct table_entry *t;
+    int rc = winstate_upsert(g->state, head, &t, e);
 
-    if (t == NULL)
-        return false;
+    if (rc != 0 || t == NULL)
+        return rc;
     *ret_bad = agg_args_put(&g->args, r, t->block, e);
     if (*ret_bad == 0)
         t->count += t->count != UINT32_MAX;
-    return true;
+    return 1;
 }
 
 /* Windows that are kept whole: one entry a window, but one failure a record;
@@ -305,9 +338,11 @@ add_whole(struct op_global *g, const struct rec *r,
     head->first = WINDOW_FIRST_ALL;
     for (; head->slice <= place->last && (failed == 0 || added);
          head->slice += g->window.slide) {
-        int bad = 0;
+        int bad = 0, rc = add_entry(g, r, head, &bad, e);
 
-        if (!add_entry(g, r, head, &bad, e))
+        if (rc < 0)
+            return op_fail(&g->op, r, e);
+        if (rc == 0)
             continue;
         taken = true;
         added = added || bad == 0;
@@ -331,7 +366,7 @@ add_record(struct op_global *g, const struct rec *r, const struct rec_key *key,
     struct partial head = {
         .hash = key->hash, .key = key->bytes, .key_len = key->len};
     struct window_place place;
-    int bad;
+    int bad, rc;
 
     window_place(&g->window, r->ts, r->wm, &place);
     if (place.late)
@@ -345,9 +380,10 @@ add_record(struct op_global *g, const struct rec *r, const struct rec_key *key,
     head.first = place.first;
     if (g->window.whole)
         return add_whole(g, r, &place, &head, e);
-    if (!add_entry(g, r, &head, &bad, e))
+    rc = add_entry(g, r, &head, &bad, e);
+    if (rc == 0)
         return late_record(g, r);
-    return bad != 0 ? op_fail(&g->op, r, e) : 0;
+    return rc < 0 || bad != 0 ? op_fail(&g->op, r, e) : 0;
 }
 
 /* Input that is distributed by the key already: the key is made here. */
@@ -370,13 +406,12 @@ own_key(struct op_global *g, const struct rec *r, struct rec_key *ret,
 }
 
 static int
-global_batch(struct op *op, struct batch *b, struct err *e)
+add_batch(struct op_global *g, struct batch *b, struct err *e)
 {
-    struct op_global *g = (struct op_global *)(void *)op;
+    struct op *op = &g->op;
     uint32_t i;
     int r;
 
-    enter_script(op);
     if (b->keys == NULL)
         count_add(&op->count->records_in, b->n);
     reader_load(op->reader, b);
@@ -404,13 +439,30 @@ global_batch(struct op *op, struct batch *b, struct err *e)
 }
 
 static int
+global_batch(struct op *op, struct batch *b, struct err *e)
+{
+    struct op_global *g = (struct op_global *)(void *)op;
+
+    enter_script(op);
+    return leave(g, add_batch(g, b, e));
+}
+
+static int
 global_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
 {
     struct op_global *g = (struct op_global *)(void *)op;
     int64_t left;
+    int r;
 
     (void)idle;
-    (void)e;
+    if (g->store != NULL) {
+        enter_script(op);
+        r = leave(g, op_state_sweep(g->store, e));
+        if (r < 0)
+            return r;
+        if ((r == 1 || g->full) && *ret_wait > FULL_WAIT_MS)
+            *ret_wait = FULL_WAIT_MS;
+    }
     if (g->late_since_ms < 0)
         return 0;
     left = g->late_since_ms + g->latency_ms - op->env->now_ms;
@@ -424,87 +476,31 @@ global_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
     return 0;
 }
 
-struct load {
-    struct op_global *g;
-    const int64_t *fired; /* of each subtask then */
-    uint32_t count;
-};
-
-static int
-load_entry(void *arg, const struct store_key *key, const void *value,
-           size_t value_len, struct err *e)
-{
-    const struct load *l = arg;
-    struct winstate_entry v = {
-        .ns = key->ns,
-        .hash = hash_key(key->key, key->key_len),
-        .key = key->key,
-        .key_len = (uint32_t)key->key_len,
-        .value = value,
-        .value_len = value_len,
-        .fired = l->fired[key_group_subtask(
-            key->group, l->count, l->g->op.env->plan->max_parallelism)]};
-
-    if (key->ns_len != WINSTATE_NS_SIZE || key->key_len > KEY_SIZE_MAX)
-        return err_set(e, ERR_IO, "this is no state of a window");
-    return winstate_load(l->g->state, &v, e);
-}
-
-/* The watermarks up to which windows have fired in the subtasks of then that
- * held any of the own key groups; the state goes on from the least. */
-static int
-restore_fired(struct op_global *g, const struct step_blobs *b, int64_t *fired,
-              struct err *e)
-{
-    uint32_t max = g->op.env->plan->max_parallelism, i, last;
-    struct op_groups own =
-        op_state_groups(g->op.env->subtask, g->op.step->parallelism, max);
-    int64_t least = WM_MAX;
-    int r = 0;
-
-    i = key_group_subtask(own.first, b->count, max);
-    last = key_group_subtask(own.last, b->count, max);
-    for (; i <= last && r == 0; i++) {
-        struct winstate_blob w;
-
-        r = winstate_blob_read(&b->blobs[i], &w, e);
-        fired[i] = w.fired;
-        least = w.fired < least ? w.fired : least;
-        winstate_blob_fini(&w);
-    }
-    if (r == 0)
-        winstate_set_fired(g->state, least);
-    return r;
-}
-
 static int
 global_restore(struct op *op, struct err *e)
 {
     struct op_global *g = (struct op_global *)(void *)op;
-    const struct op_job *job = op->env->job;
-    const struct step_blobs *b = restored_find(job->restored, op->step->name);
-    struct load l = {.g = g};
-    int64_t *fired;
     int r;
 
-    if (b == NULL || b->count == 0)
+    if (g->store == NULL)
         return 0;
-    if (job->restored->max_parallelism != op->env->plan->max_parallelism)
-        return err_set(e, ERR_CONFIG,
-                       "max_parallelism is %u, and the state was kept with "
-                       "%u",
-                       op->env->plan->max_parallelism,
-                       job->restored->max_parallelism);
     enter_script(op);
-    l.count = b->count;
-    l.fired = fired = mem_zalloc(b->count * sizeof *fired);
-    r = restore_fired(g, b, fired, e);
-    if (r == 0)
-        r = op_state_each(g->store, load_entry, &l, e);
-    free(fired);
-    atomic_store_explicit(&op->count->keys, winstate_keys(g->state),
-                          memory_order_relaxed);
+    r = op_state_restore(g->store, e);
+    note_keys(g);
     return r;
+}
+
+/* Whether memory has room for more; see op_state.h. */
+static bool
+global_ready(struct op *op)
+{
+    struct op_global *g = (struct op_global *)(void *)op;
+
+    if (!g->full)
+        return true;
+    enter_script(op);
+    g->full = !op_state_room(g->store);
+    return !g->full;
 }
 
 static void
@@ -568,10 +564,8 @@ global_init(struct op_global *g, struct err *e)
     if (!g->args.set->mergeable)
         window_spec_keep_whole(&g->window);
     g->state = winstate_new(&g->window, g->args.set);
-    if (g->op.env->job->store != NULL) {
-        winstate_track(g->state, g->op.env->plan->max_parallelism);
-        g->store = op_state_new(&g->op);
-    }
+    if (g->op.env->job->store != NULL)
+        g->store = op_state_new(&g->op, g->state);
     g->scratch = mem_alloc(g->args.set->size);
     g->format = row_format_new(g->op.step, g->args.set,
                                key_is_read(g->op.env->plan, g->op.step));
@@ -587,6 +581,7 @@ op_global_new(struct op_env *env, const struct plan_step *s,
                                         .mark = global_mark,
                                         .resume = global_resume,
                                         .tick = global_tick,
+                                        .ready = global_ready,
                                         .restore = global_restore,
                                         .save = global_save,
                                         .free = global_free};

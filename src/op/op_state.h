@@ -1,14 +1,17 @@
 /*
  * The keyed state of one step in the store, as one of its subtasks sees it:
- * the entries of its own key groups.
+ * the entries of its own key groups, and how its window state begins with
+ * them and asks for them.
  *
- * Used by op_global. Owner: one subtask; calls come from its slot, free from
- * the coordinator once slots have ended. Nothing stays open in the store
- * between two calls, so that a reader never holds up the checkpoint thread.
+ * Used by op_global. Owner: one subtask; calls come from its slot, new and
+ * free from the coordinator while no slot runs. A reader of the store is open
+ * from the first question of a call of the operator to op_state_leave(), so
+ * that it never holds up the checkpoint thread for long.
  */
 #ifndef OP_OP_STATE_H
 #define OP_OP_STATE_H
 
+#include "core/winstate.h"
 #include "op/op.h"
 
 struct op_state;
@@ -21,21 +24,35 @@ struct op_groups {
 /** Those of subtask `i` of `n`. @thread any. */
 struct op_groups op_state_groups(uint32_t i, uint32_t n, uint32_t max);
 
-/** @param op the operator, of a job with a store; must outlive it. */
-struct op_state *op_state_new(struct op *op);
+/**
+ * Tie the window state of an operator to the store of its job: changes are
+ * tracked, and with op_job.cache_bytes memory is bounded.
+ *
+ * @param op of a job with a store; @param w without entries. Both must
+ *        outlive it. @thread coordinator.
+ */
+struct op_state *op_state_new(struct op *op, struct winstate *w);
 void op_state_free(struct op_state **s);
 
-/* One entry; bytes are borrowed for the call. @return 0 or an error. */
-typedef int op_state_entry_f(void *arg, const struct store_key *key,
-                             const void *value, size_t value_len,
-                             struct err *e);
+/**
+ * Begin with what the restored round holds. Where memory is bounded and the
+ * state is large, it stays in the store until it is asked for.
+ *
+ * @return 0; ERR_IO for damage, with the place; ERR_CONFIG if the key groups
+ *         are others; ERR_NOMEM, ERR_BUSY. @thread the slot.
+ */
+MUST_USE int op_state_restore(struct op_state *s, struct err *e);
+
+/** The operator's call is over: end the reader, if there is one. */
+void op_state_leave(struct op_state *s);
 
 /**
- * Give every entry of the last complete round, in the order of the store.
- * @return 0, ERR_IO, ERR_NOMEM, ERR_BUSY, or f's error with the place of the
- *         entry. @thread the slot.
+ * Make room in memory, between messages.
+ * @return whether the operator may take more. @thread the slot.
  */
-MUST_USE int op_state_each(struct op_state *s, op_state_entry_f *f, void *arg,
-                           struct err *e);
+bool op_state_room(struct op_state *s);
+/** Delete a piece of what purged windows left in the store.
+ * @return 1 there is more, 0, < 0. */
+MUST_USE int op_state_sweep(struct op_state *s, struct err *e);
 
 #endif

@@ -148,7 +148,7 @@ add(struct winstate *s, struct run *r, int64_t ts, int64_t wm)
         aggset_init(r->set, block);
         assert_int_equal(aggset_add(r->set, block, NULL, NULL, &e), 0);
         head.block = block;
-        assert_int_equal(winstate_merge(s, &head), 0);
+        assert_int_equal(winstate_merge(s, &head, &e), 0);
         free(block);
     }
 }
@@ -245,6 +245,7 @@ a_partial_for_a_purged_window_is_refused(void **state)
     struct arena a;
     struct aggset *set;
     struct winstate *s;
+    struct err e;
     void *block;
 
     (void)state;
@@ -258,7 +259,7 @@ a_partial_for_a_purged_window_is_refused(void **state)
     block = malloc(set->size);
     aggset_init(set, block);
     p.block = block;
-    assert_int_equal(winstate_merge(s, &p), 1);
+    assert_int_equal(winstate_merge(s, &p, &e), 1);
     assert_int_equal(winstate_keys(s), 0);
     free(block);
     winstate_free(&s);

@@ -128,6 +128,87 @@ disk_apply(struct items *disk, const struct snapshot *s)
     buf_fini(&name);
 }
 
+static inline int
+disk_get(void *arg, const struct snapshot_key *k, const void **ret,
+         size_t *ret_len, struct err *e)
+{
+    struct items *disk = arg;
+    struct item *i;
+    struct buf name;
+
+    (void)e;
+    buf_init(&name);
+    buf_add(&name, &k->group, 2);
+    buf_add(&name, k->ns, k->ns_len);
+    buf_add(&name, k->key, k->key_len);
+    i = items_find(disk, name.data, name.len);
+    buf_fini(&name);
+    if (i == NULL)
+        return 0;
+    *ret = i->value;
+    *ret_len = i->value_len;
+    return 1;
+}
+
+/* The entry of the group and namespace with the least key behind `key`. */
+static inline struct item *
+disk_next(struct items *disk, const struct snapshot_key *k, bool behind,
+          const char *key, size_t key_len)
+{
+    struct item *best = NULL;
+    size_t i, head = 2u + k->ns_len;
+
+    for (i = 0; i < disk->n; i++) {
+        struct item *x = &disk->at[i];
+
+        if (memcmp(x->name, &k->group, 2) != 0 ||
+            memcmp(x->name + 2, k->ns, k->ns_len) != 0)
+            continue;
+        if (behind &&
+            key_cmp(x->name + head, x->name_len - head, key, key_len) <= 0)
+            continue;
+        if (best == NULL ||
+            key_cmp(x->name + head, x->name_len - head, best->name + head,
+                    best->name_len - head) < 0)
+            best = x;
+    }
+    return best;
+}
+
+static inline int
+disk_walk(void *arg, const struct snapshot_key *k, bool behind,
+          winstate_stored_f *f, void *farg, struct err *e)
+{
+    struct snapshot_key at = *k;
+    struct buf last;
+    int r = 0;
+
+    buf_init(&last);
+    buf_add(&last, k->key, k->key_len);
+    for (;;) {
+        struct item *i = disk_next(arg, k, behind, last.data, last.len);
+
+        if (i == NULL)
+            break;
+        at.key = i->name + 2 + k->ns_len;
+        at.key_len = (uint32_t)(i->name_len - 2 - k->ns_len);
+        buf_clear(&last);
+        buf_add(&last, at.key, at.key_len);
+        behind = true;
+        r = f(farg, &at, i->value, i->value_len, e);
+        if (r != 0)
+            break;
+    }
+    buf_fini(&last);
+    return r;
+}
+
+static inline void
+disk_renew(void *arg)
+{
+    (void)arg;
+}
+
 /* What the disk should hold: every entry there is, by its own bytes. */
 static inline void
 disk_expect(struct items *want, const struct winstate *w)
@@ -138,10 +219,10 @@ disk_expect(struct items *want, const struct winstate *w)
     buf_init(&name);
     for (i = 0; i < w->slice_count; i++) {
         const struct slice *at = w->slices[i];
-        struct table_iter it = {0, 0};
+        struct slice_iter it = {.old = false};
         struct table_entry *en;
 
-        while ((en = table_next(&at->table, &it)) != NULL) {
+        while ((en = winstate_slice_next(at, &it)) != NULL) {
             uint64_t start = (uint64_t)at->start ^ UINT64_C(1) << 63;
             uint64_t first = (uint64_t)at->first ^ UINT64_C(1) << 63;
             uint16_t group = (uint16_t)key_group(en->hash, MAX_PAR);
@@ -157,7 +238,7 @@ disk_expect(struct items *want, const struct winstate *w)
             buf_add(&name, &group, 2);
             buf_add(&name, &start, 8);
             buf_add(&name, &first, 8);
-            buf_add(&name, table_key(&at->table, en), en->key_len);
+            buf_add(&name, table_key(&at->young, en), en->key_len);
             buf_init(&value);
             memcpy(head + 1, &en->count, 4);
             buf_add(&value, head, 5);
@@ -177,6 +258,7 @@ struct rows {
     const struct aggset *set;
     struct items list; /* name = window start and key */
     bool append;       /* a row must not come twice */
+    uint32_t left;     /* of this call of winstate_fire() */
 };
 
 static inline int
@@ -186,6 +268,7 @@ rows_take(void *arg, const struct winrow *row, struct err *e)
     struct buf name, value;
 
     (void)e;
+    assert_true(r->left-- > 0);
     buf_init(&name);
     buf_init(&value);
     buf_add(&name, &row->start, sizeof row->start);
@@ -208,9 +291,10 @@ rows_fire(struct winstate *w, struct rows *r)
     struct err e;
     int more;
 
-    do
-        more = winstate_fire(w, 1 + util_below(4), rows_take, r, &e);
-    while (more == 1);
+    do {
+        r->left = 1 + util_below(4);
+        more = winstate_fire(w, r->left, rows_take, r, &e);
+    } while (more == 1);
     assert_int_equal(more, 0);
 }
 
@@ -220,7 +304,7 @@ struct input { /* one record, or a watermark, or a flush of late rows */
     enum { IN_RECORD, IN_WATERMARK, IN_FLUSH } kind;
     int64_t ts, wm;
     uint32_t key;
-    bool direct; /* added to the entry, as in one phase */
+    bool direct;     /* added to the entry, as in one phase */
     struct val v[4]; /* of each aggregate the same */
 };
 
@@ -251,8 +335,9 @@ input_add(struct winstate *w, const struct input *in)
          at += w->spec.slide) {
         p.slice = at;
         if (in->direct) {
-            struct table_entry *en = winstate_upsert(w, &p);
+            struct table_entry *en;
 
+            assert_int_equal(winstate_upsert(w, &p, &en, &e), 0);
             if (en != NULL &&
                 aggset_add(w->set, en->block, in->v, NULL, &e) == 0)
                 en->count++;
@@ -261,7 +346,7 @@ input_add(struct winstate *w, const struct input *in)
         p.block = util_block(w->set);
         block = p.block;
         if (aggset_add(w->set, block, in->v, NULL, &e) == 0)
-            (void)winstate_merge(w, &p);
+            assert_in_range(winstate_merge(w, &p, &e), 0, 1);
         else
             aggset_fini(w->set, block);
         free(block);

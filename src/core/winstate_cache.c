@@ -1,0 +1,513 @@
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "core/rec.h"
+#include "core/winstate_impl.h"
+
+enum {
+    FILTER_KEYS_MIN = 64,
+    FILTER_BITS = 10, /* a key; 4 probes: one in 80 asks in vain */
+    FILTER_PROBES = 4,
+    FILTER_SHARE = 8, /* of the budget, for all filters */
+    SWEEP_SHARE = 8,  /* of the budget, for deletions of one round */
+    SWEEP_MIN = 64 << 10,
+};
+
+/* Bloom filters, one behind the other, each twice as large. */
+struct filter {
+    struct filter *next;
+    uint64_t count, keys; /* in it, at most */
+    uint64_t mask;        /* bits - 1 */
+    uint64_t words[];
+};
+
+void
+winstate_cache(struct winstate *w, size_t budget,
+               const struct winstate_store *store)
+{
+    assert(w->max_parallelism != 0 && w->slice_count == 0 && budget > 0);
+    w->budget = budget;
+    w->store = *store;
+}
+
+/* ---- which keys may be in the store only ---- */
+
+static size_t
+filter_size(const struct filter *f)
+{
+    return sizeof *f + (size_t)(f->mask + 1) / 8;
+}
+
+void
+winstate_filters_free(struct winstate *w, struct slice *s)
+{
+    while (s->filters != NULL) {
+        struct filter *f = s->filters;
+
+        s->filters = f->next;
+        w->filter_bytes -= filter_size(f);
+        free(f);
+    }
+}
+
+static uint64_t
+probe(uint64_t hash, int i)
+{
+    return hash + (uint64_t)i * (hash_splitmix(hash) | 1);
+}
+
+/* A filter for `keys`, or more if there is one already. */
+static struct filter *
+filter_push(struct winstate *w, struct slice *s, uint64_t keys)
+{
+    uint64_t bits = 64;
+    struct filter *f;
+
+    if (keys < FILTER_KEYS_MIN)
+        keys = FILTER_KEYS_MIN;
+    if (s->filters != NULL && keys < 2 * s->filters->keys)
+        keys = 2 * s->filters->keys;
+    while (bits < keys * FILTER_BITS)
+        bits *= 2;
+    if (w->filter_bytes + bits / 8 > w->budget / FILTER_SHARE) {
+        s->ask_always = true;
+        winstate_filters_free(w, s);
+        return NULL;
+    }
+    f = mem_zalloc(sizeof *f + (size_t)bits / 8);
+    f->keys = bits / FILTER_BITS;
+    f->mask = bits - 1;
+    f->next = s->filters;
+    s->filters = f;
+    w->filter_bytes += filter_size(f);
+    return f;
+}
+
+static void
+note_evicted(struct winstate *w, struct slice *s, uint64_t hash)
+{
+    struct filter *f = s->filters;
+    int i;
+
+    s->partly = true;
+    s->evicted++;
+    if (s->ask_always)
+        return;
+    if (f == NULL || f->count == f->keys)
+        f = filter_push(w, s, s->old.count);
+    if (f == NULL)
+        return;
+    f->count++;
+    for (i = 0; i < FILTER_PROBES; i++) {
+        uint64_t bit = probe(hash, i) & f->mask;
+
+        f->words[bit / 64] |= UINT64_C(1) << bit % 64;
+    }
+}
+
+static bool
+may_be_evicted(const struct slice *s, uint64_t hash)
+{
+    const struct filter *f;
+
+    if (s->ask_always)
+        return true;
+    for (f = s->filters; f != NULL; f = f->next) {
+        int i = 0;
+
+        while (i < FILTER_PROBES) {
+            uint64_t bit = probe(hash, i) & f->mask;
+
+            if ((f->words[bit / 64] >> bit % 64 & 1) == 0)
+                break;
+            i++;
+        }
+        if (i == FILTER_PROBES)
+            return true;
+    }
+    return false;
+}
+
+/* ---- finding ---- */
+
+/* Move an entry of the old table, with its block, to the young one. */
+static struct table_entry *
+move(struct winstate *w, struct slice *s, struct table_entry *o)
+{
+    struct table_entry *en;
+    bool fresh;
+
+    en = table_upsert(&s->young, o->hash, table_key(&s->old, o), o->key_len,
+                      &fresh);
+    assert(fresh);
+    memcpy(en->block, o->block, w->set->size);
+    en->count = o->count;
+    en->flags = o->flags;
+    if ((o->flags & w->dirty_bit) != 0)
+        winstate_list(&s->dirty, en);
+    if ((o->flags & (ENTRY_DIRTY ^ w->dirty_bit)) != 0) {
+        winstate_list(&s->frozen, en);
+        w->frozen_left++;
+    }
+    o->flags = ENTRY_MOVED;
+    s->moved++;
+    return en;
+}
+
+static struct table_entry *
+find_old(const struct slice *s, uint64_t hash, const void *key, uint32_t len)
+{
+    struct table_entry *en;
+
+    if (s->old.count == 0)
+        return NULL;
+    en = table_find(&s->old, hash, key, len);
+    return en != NULL && (en->flags & ENTRY_MOVED) == 0 ? en : NULL;
+}
+
+bool
+winstate_holds(const struct slice *s, uint64_t hash, const void *key,
+               uint32_t len)
+{
+    return table_find(&s->young, hash, key, len) != NULL ||
+           find_old(s, hash, key, len) != NULL;
+}
+
+/* Ask the store. */
+static int
+fetch(struct winstate *w, struct slice *s, const struct partial *head,
+      struct table_entry **ret, struct err *e)
+{
+    unsigned char ns[WINSTATE_NS_SIZE];
+    uint32_t count = 0, flags = 0;
+    struct snapshot_key k;
+    struct table_entry *en;
+    const void *value;
+    size_t len;
+    bool fresh;
+    int r;
+
+    winstate_ns(ns, s->start, s->first);
+    k = winstate_key(w, head->hash, head->key, head->key_len, ns);
+    r = w->store.get(w->store.arg, &k, &value, &len, e);
+    if (r <= 0)
+        return r;
+    r = winstate_decode(w, value, len, w->scratch, &count, &flags, e);
+    if (r != 0) {
+        aggset_fini(w->set, w->scratch);
+        return r;
+    }
+    en = table_upsert(&s->young, head->hash, head->key, head->key_len, &fresh);
+    assert(fresh);
+    memcpy(en->block, w->scratch, w->set->size);
+    en->count = count;
+    en->flags = (flags | ENTRY_PERSISTED) & TABLE_FLAGS;
+    s->evicted -= s->evicted > 0;
+    *ret = en;
+    return 0;
+}
+
+int
+winstate_find(struct winstate *w, struct slice *s, const struct partial *head,
+              struct table_entry **ret, struct err *e)
+{
+    struct table_entry *en =
+        table_find(&s->young, head->hash, head->key, head->key_len);
+
+    if (en == NULL) {
+        en = find_old(s, head->hash, head->key, head->key_len);
+        if (en != NULL)
+            en = move(w, s, en);
+    }
+    *ret = en;
+    if (en != NULL || !s->partly || !may_be_evicted(s, head->hash))
+        return 0;
+    return fetch(w, s, head, ret, e);
+}
+
+/* ---- giving up ---- */
+
+static void
+forget_moved(struct entry_list *l)
+{
+    size_t i, n = 0;
+
+    for (i = 0; i < l->n; i++)
+        if ((l->items[i]->flags & ENTRY_MOVED) == 0)
+            l->items[n++] = l->items[i];
+    l->n = n;
+}
+
+/* Give up to `max` entries of an old table up, and then itself. */
+static uint32_t
+drop_old(struct winstate *w, struct slice *s, uint32_t max)
+{
+    while (max > 0) {
+        struct table_entry *en = table_next(&s->old, &s->drop);
+
+        if (en == NULL) {
+            forget_moved(&s->dirty);
+            table_fini(&s->old);
+            s->moved = 0;
+            return max;
+        }
+        if ((en->flags & ENTRY_MOVED) != 0)
+            continue;
+        max--;
+        if ((en->flags & ENTRY_DIRTY) != 0 ||
+            (en->flags & ENTRY_PERSISTED) == 0) {
+            (void)move(w, s, en);
+            continue;
+        }
+        note_evicted(w, s, en->hash);
+        aggset_fini(w->set, en->block);
+        en->flags = ENTRY_MOVED;
+        s->moved++;
+    }
+    return 0;
+}
+
+/* The young tables become old: all old ones are empty. */
+static void
+turn(struct winstate *w)
+{
+    uint32_t i;
+
+    for (i = 0; i < w->slice_count; i++) {
+        struct slice *s = w->slices[i];
+        struct table t = s->old;
+
+        assert(t.count == 0);
+        s->old = s->young;
+        s->young = t;
+        s->moved = 0;
+        s->drop = (struct table_iter){0, 0};
+    }
+}
+
+static void
+drop_some(struct winstate *w, uint32_t max)
+{
+    uint32_t i;
+
+    w->store.renew(w->store.arg);
+    for (i = 0; i < w->slice_count && max > 0; i++)
+        if (w->slices[i]->old.count != 0)
+            max = drop_old(w, w->slices[i], max);
+    if (i < w->slice_count || max == 0)
+        return;
+    turn(w);
+    w->dropping = false;
+}
+
+struct held {
+    uint64_t entries, dirty;
+    size_t bytes, young, old;
+};
+
+static void
+measure(const struct winstate *w, struct held *h)
+{
+    uint32_t i;
+
+    memset(h, 0, sizeof *h);
+    for (i = 0; i < w->slice_count; i++) {
+        const struct slice *s = w->slices[i];
+        uint32_t old = s->old.count - s->moved;
+
+        h->young +=
+            s->young.bytes + (size_t)(s->young.count * (w->heap_mean / 16));
+        h->old += s->old.bytes + (size_t)(old * (w->heap_mean / 16));
+        h->entries += s->young.count + old;
+        h->dirty += s->dirty.n + s->frozen.n;
+    }
+    h->bytes = h->young + h->old + w->filter_bytes + w->late.bytes;
+}
+
+/* What more than the budget, or too many changes, ask for. */
+static enum winstate_room
+judge(struct winstate *w, const struct held *h, bool under_way)
+{
+    if (under_way)
+        return h->bytes > w->budget ? ROOM_WAIT : ROOM_ENOUGH;
+    if (w->asked || h->bytes <= w->budget / 2 || h->dirty < h->entries / 4)
+        return ROOM_ENOUGH;
+    w->asked = true;
+    return ROOM_WANT_ROUND;
+}
+
+enum winstate_room
+winstate_trim(struct winstate *w, uint64_t durable, uint32_t max)
+{
+    bool under_way = w->into != NULL || durable < w->last_round;
+    struct held h;
+
+    if (w->budget == 0 || w->fire.active || w->doomed_count != 0)
+        return ROOM_ENOUGH;
+    measure(w, &h);
+    if (!w->dropping && h.bytes > w->budget / 2) {
+        if (h.old == 0)
+            turn(w);
+        else if (h.young > w->budget / 2 || h.bytes > w->budget)
+            /* If nearly all is dirty, it would be moved to and fro. */
+            w->dropping = h.dirty < h.entries - h.entries / 4;
+    }
+    if (w->dropping && !under_way) {
+        drop_some(w, max);
+        return ROOM_ENOUGH;
+    }
+    return judge(w, &h, under_way);
+}
+
+/* ---- walking the store ---- */
+
+static int
+walk_group(struct winstate *w, const unsigned char *ns, struct store_place *at,
+           winstate_stored_f *f, void *arg, struct err *e)
+{
+    struct snapshot_key k = {.group = (uint16_t)at->group,
+                             .ns_len = WINSTATE_NS_SIZE,
+                             .key_len = (uint32_t)at->key.len,
+                             .ns = ns,
+                             .key = at->key.data};
+
+    return w->store.walk(w->store.arg, &k, at->behind, f, arg, e);
+}
+
+struct walk {
+    struct store_place *at;
+    winstate_stored_f *f;
+    void *arg;
+};
+
+static int
+walk_entry(void *arg, const struct snapshot_key *key, const void *value,
+           size_t value_len, struct err *e)
+{
+    struct walk *k = arg;
+    int r = k->f(k->arg, key, value, value_len, e);
+
+    if (r != 0)
+        return r;
+    buf_clear(&k->at->key);
+    buf_add(&k->at->key, key->key, key->key_len);
+    k->at->behind = true;
+    return 0;
+}
+
+int
+winstate_walk_group(struct winstate *w, int64_t start, int64_t first,
+                    struct store_place *at, winstate_stored_f *f, void *arg,
+                    struct err *e)
+{
+    struct walk k = {.at = at, .f = f, .arg = arg};
+    unsigned char ns[WINSTATE_NS_SIZE];
+
+    winstate_ns(ns, start, first);
+    return walk_group(w, ns, at, walk_entry, &k, e);
+}
+
+int
+winstate_walk(struct winstate *w, int64_t start, int64_t first,
+              struct store_place *at, winstate_stored_f *f, void *arg,
+              struct err *e)
+{
+    if (!at->begun) {
+        at->begun = true;
+        at->behind = false;
+        at->group = w->store.first_group;
+    }
+    for (; at->group <= w->store.last_group; at->group++) {
+        int r = winstate_walk_group(w, start, first, at, f, arg, e);
+
+        if (r != 0)
+            return r;
+        at->behind = false;
+    }
+    at->begun = false;
+    return 0;
+}
+
+/* ---- what begins or ends in the store ---- */
+
+void
+winstate_adopt(struct winstate *w, int64_t start, int64_t first,
+               uint64_t entries)
+{
+    struct slice *s;
+
+    if (w->wm != WM_NONE &&
+        winstate_purge_at(w, winstate_last_end(w, start)) <= w->wm) {
+        winstate_sweep_add(w, start, first);
+        return;
+    }
+    s = winstate_slice_get(w, start, first);
+    s->partly = true;
+    s->ask_always = true;
+    s->evicted += entries;
+}
+
+void
+winstate_sweep_add(struct winstate *w, int64_t start, int64_t first)
+{
+    uint32_t i;
+
+    for (i = 0; i < w->sweep_count; i++)
+        if (w->sweeps[i].start == start && w->sweeps[i].first == first)
+            return;
+    mem_grow(&w->sweeps, &w->sweep_cap, w->sweep_count + 1u, sizeof *w->sweeps);
+    /* The last one may be under way. */
+    if (w->sweep_count > 0) {
+        w->sweeps[w->sweep_count] = w->sweeps[w->sweep_count - 1];
+        w->sweeps[w->sweep_count - 1] = (struct sweep){start, first};
+    } else {
+        w->sweeps[0] = (struct sweep){start, first};
+    }
+    w->sweep_count++;
+}
+
+struct sweeping {
+    struct winstate *w;
+    size_t limit; /* of bytes of the round under way */
+    uint32_t left;
+};
+
+static int
+sweep_entry(void *arg, const struct snapshot_key *key, const void *value,
+            size_t value_len, struct err *e)
+{
+    struct sweeping *p = arg;
+
+    (void)value;
+    (void)value_len;
+    (void)e;
+    if (p->left == 0 || p->w->next->changes.len >= p->limit)
+        return 1;
+    p->left--;
+    snapshot_del(p->w->next, key);
+    return 0;
+}
+
+int
+winstate_sweep(struct winstate *w, uint32_t max, struct err *e)
+{
+    struct sweeping p = {.w = w, .limit = w->budget / SWEEP_SHARE, .left = max};
+
+    if (p.limit < SWEEP_MIN)
+        p.limit = SWEEP_MIN;
+    while (w->sweep_count > 0) {
+        const struct sweep *s = &w->sweeps[w->sweep_count - 1];
+        int r =
+            winstate_walk(w, s->start, s->first, &w->swept, sweep_entry, &p, e);
+
+        if (r < 0)
+            return r;
+        if (r == 1)
+            return p.left == 0; /* else the round deletes enough */
+        w->sweep_count--;
+    }
+    return 0;
+}
