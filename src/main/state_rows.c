@@ -135,8 +135,8 @@ put_value(struct reading *g, const struct winrow *row, struct err *e)
                           UTF8_REPLACE, e);
 }
 
-/* Windows that fired and were kept for late records are there until they are
- * purged; slices of theirs may be there longer. */
+/* Whether the window is none any more: a slice is there as long as one of its
+ * windows. One that fired and is kept for late records still is. */
 static bool
 is_purged(const struct reading *g, const struct winrow *row)
 {
@@ -205,7 +205,8 @@ load_entry(struct reading *g, const struct store_key *key, const void *value,
                                .key = key->key,
                                .key_len = (uint32_t)key->key_len,
                                .value = value,
-                               .value_len = len};
+                               .value_len = len,
+                               .fired = WM_NONE}; /* see is_purged() */
 
     if (key->ns_len != WINSTATE_NS_SIZE || key->key_len > KEY_SIZE_MAX)
         return err_set(e, ERR_IO, "this is no state of a window");
@@ -213,7 +214,6 @@ load_entry(struct reading *g, const struct store_key *key, const void *value,
         return e->code;
     if (g->state == NULL)
         begin_group(g, key->group);
-    v.fired = g->fired;
     return winstate_load(g->state, &v, e);
 }
 
