@@ -317,7 +317,22 @@ copy_piece(struct ckpt *c, struct copying *cp)
         end_copy(c, cp, rc, &e);
 }
 
-/* A handle that cannot be renewed, or a merge that fails: the job hears. */
+/* A merge loses nothing by failing: after the next round it is tried again,
+ * and a disk that is full then is that round's to wait for. */
+static int
+merge_piece(struct ckpt *c, struct err *e)
+{
+    int rc = store_merge(c->store, MERGE_ENTRIES, e);
+
+    c->merging = rc == 1;
+    if (rc >= 0 || (e->flags & ERR_RETRIABLE) == 0)
+        return rc;
+    log_line(LOG_WARN, "checkpoint: %s; trying again after the next one",
+             e->msg);
+    return 0;
+}
+
+/* A handle that cannot be renewed, a store that is broken: the job hears. */
 static void
 do_between(struct ckpt *c)
 {
@@ -329,8 +344,7 @@ do_between(struct ckpt *c)
         rc = txn_renew(c->txn, c->renew, &e);
         c->renew = 0;
     } else if (c->merging) {
-        rc = store_merge(c->store, MERGE_ENTRIES, &e);
-        c->merging = rc == 1;
+        rc = merge_piece(c, &e);
     }
     if (rc < 0)
         failed_between(c, &e);

@@ -32,9 +32,9 @@ enum shim_mode {
 
 enum { SHIM_EXIT = 99, SHIM_LOG_MAX = 4096 };
 
-static enum shim_mode shim_mode;
-static unsigned long shim_at, shim_count;
-static int shim_errno = EIO;
+static _Atomic enum shim_mode shim_mode;
+static _Atomic unsigned long shim_at, shim_count;
+static _Atomic int shim_errno = EIO;
 
 struct shim_undo {
     int fd;
