@@ -6,7 +6,9 @@ usage: broker.py start DIR | stop DIR | kill DIR | restart DIR
 start   makes DIR (data, log, configuration), starts a one-node KRaft broker
         on free loopback ports, waits until it answers, prints
         HOST:PORT. In DIR afterwards: bootstrap, sasl (address of a listener
-        with SASL PLAIN and SCRAM, user alice, password secret), pid.
+        with SASL PLAIN and SCRAM, user alice, password secret), proxied (a
+        listener that is advertised as the address in the file proxy, for a
+        relay between the two: proxy.py), pid.
 stop    ends it; DIR stays (its log is DIR/broker.log).
 kill    ends it at once (kill -9).
 restart starts it again on the same data and ports.
@@ -60,12 +62,13 @@ PROPERTIES = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{ctl}
 listeners=PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{sasl},\
-CONTROLLER://127.0.0.1:{ctl}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{sasl}
+PROXY://127.0.0.1:{proxied},CONTROLLER://127.0.0.1:{ctl}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{sasl},\
+PROXY://127.0.0.1:{proxy}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,\
-CONTROLLER:PLAINTEXT
+PROXY:PLAINTEXT,CONTROLLER:PLAINTEXT
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
 listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security\
 .plain.PlainLoginModule required user_alice="secret";
@@ -226,9 +229,10 @@ class Broker:
     def start(self):
         shutil.rmtree(self.dir, ignore_errors=True)
         self.dir.mkdir(parents=True)
-        port, sasl, ctl = free_ports(3)
+        port, sasl, ctl, proxied, proxy = free_ports(5)
         conf = self.dir / "server.properties"
         conf.write_text(PROPERTIES.format(port=port, sasl=sasl, ctl=ctl,
+                                          proxied=proxied, proxy=proxy,
                                           dir=self.dir))
         with open(self.dir / "format.log", "wb") as log:
             subprocess.run(
@@ -238,6 +242,8 @@ class Broker:
                 check=True, stdout=log, stderr=log)
         (self.dir / "bootstrap").write_text(f"127.0.0.1:{port}")
         (self.dir / "sasl").write_text(f"127.0.0.1:{sasl}")
+        (self.dir / "proxied").write_text(f"127.0.0.1:{proxied}")
+        (self.dir / "proxy").write_text(f"127.0.0.1:{proxy}")
         return self.restart()
 
     @property

@@ -209,6 +209,8 @@ def clean_env():
 
 class Job:
     """streamlua in a folder of its own; `with` ends it and removes it."""
+    binary = BINARY
+    env = {}  # more variables for the program
 
     def __init__(self, text, *flags, verb="run", stderr=None, files=()):
         self.folder = tempfile.mkdtemp(prefix="streamlua-job-")
@@ -229,7 +231,7 @@ class Job:
         self.err_path = os.path.join(self.folder, "stderr-%d" % self.runs)
         self.summary_path = os.path.join(self.folder,
                                          "summary-%d" % self.runs)
-        args = [BINARY, self.verb, "job.lua"]
+        args = [self.binary, self.verb, "job.lua"]
         if "--bootstrap-servers" not in flags:
             args += ["--bootstrap-servers", BROKER]
         if self.verb == "run":
@@ -239,7 +241,8 @@ class Job:
             self.p = subprocess.Popen(
                 args + list(map(str, flags)), cwd=self.folder,
                 stdin=subprocess.DEVNULL, stdout=out,
-                stderr=err if stderr is None else stderr, env=clean_env())
+                stderr=err if stderr is None else stderr,
+                env=dict(clean_env(), **self.env))
         return self
 
     def __enter__(self):
