@@ -128,7 +128,7 @@ is_quiet(const char *fac)
     static const char *const quiet[] = {
         "FAIL",      "ERROR",    "BROKERFAIL", "CONFWARN", "CONNECT",
         "PARTCNT",   "REQTMOUT", "TIMEOUT",    "GETPID",   "BROKER",
-        "TERMINATE", "TXNERR",   "FATAL"};
+        "TERMINATE", "TXNERR",   "FATAL",      "ADDPARTS"};
     size_t i;
 
     for (i = 0; i < sizeof quiet / sizeof quiet[0]; i++)

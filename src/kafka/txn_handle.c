@@ -423,6 +423,7 @@ put_marker(struct txn_handle *h, const struct txn_marker *m, struct err *e)
     char text[TXN_MARKER_TEXT_MAX];
     size_t len = txn_marker_text(m, text, sizeof text);
     rd_kafka_resp_err_t err;
+    int r;
 
     if (fault_hit("txn_marker"))
         return txn_fault("txn_marker", e);
@@ -442,8 +443,9 @@ put_marker(struct txn_handle *h, const struct txn_marker *m, struct err *e)
     if (err == RD_KAFKA_RESP_ERR_NO_ERROR)
         return 0;
     (void)rd_kafka_poll(h->client->rk, 0); /* reports that are still there */
-    if (txn_broken(h->txn, e) == ERR_CONFIG)
-        return ERR_CONFIG;
+    r = txn_broken(h->txn, e);
+    if (r != 0)
+        return r;
     (void)err_set(e, ERR_UNAVAILABLE,
                   "%s: the marker of round %" PRIu64 " is not taken: %s (%s)",
                   h->client->name, m->round, rd_kafka_err2str(err),

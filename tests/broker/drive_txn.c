@@ -164,3 +164,81 @@ drive_store_write(const char *path, const struct drive_store *s)
     if (fclose(f) != 0 || rename(tmp, path) != 0)
         abort();
 }
+
+/* DESIGN section 9: what marker and store say together. */
+static int
+compare(struct drive_txn *x, struct drive_store *s, const struct txn_marker *m)
+{
+    uint64_t at = m->found ? m->round : 0;
+
+    if (s->redo == s->complete + 1 && at == s->redo)
+        s->complete = s->redo; /* roll forward */
+    else if (at != s->complete || (!m->found && s->complete > 0))
+        return err_set(&x->d.err, ERR_CONFIG,
+                       "marker %" PRIu64 "%s, store %" PRIu64 " redo %" PRIu64,
+                       at, m->found ? "" : " (none)", s->complete, s->redo);
+    s->redo = s->complete;
+    return 0;
+}
+
+int
+drive_txn_recover(struct drive_txn *x, const char *path, bool inside)
+{
+    struct drive_store s = drive_store_read(path);
+    struct txn_marker m;
+    int r = drive_txn_new(x);
+
+    if (r == 0)
+        r = txn_look(x->txn, &m, &x->d.err);
+    if (r == 0 && inside && m.found && strcmp(m.owner, x->owner) != 0)
+        return err_set(&x->d.err, ERR_BUSY, "taken over by %s", m.owner);
+    if (r == 0)
+        r = txn_init(x->txn, &x->d.err);
+    if (r == 0)
+        r = txn_look(x->txn, &m, &x->d.err);
+    if (r == 0)
+        r = compare(x, &s, &m);
+    if (r != 0)
+        return r;
+    drive_store_write(path, &s);
+    m = drive_txn_marker(x, s.complete);
+    r = txn_claim(x->txn, &m, &x->d.err);
+    return r != 0 ? r : drive_txn_open(x, s.complete);
+}
+
+int
+drive_txn_fill(struct drive_txn *x, int partitions)
+{
+    int p, k, r = 0;
+
+    for (k = 0; k < 2; k++)
+        for (p = 0; r == 0 && p < partitions; p++) {
+            char text[64];
+
+            (void)snprintf(text, sizeof text, "%d:%" PRIu64 ":%d", p, x->round,
+                           k);
+            r = drive_txn_put(x, (uint32_t)p % x->d.env.parallelism, p, text);
+        }
+    return r;
+}
+
+int
+drive_txn_stored_round(struct drive_txn *x, const char *path)
+{
+    struct txn_marker m = drive_txn_marker(x, x->round);
+    struct drive_store s = {.complete = x->round - 1, .redo = x->round};
+    int r = drive_txn_barrier(x);
+
+    if (r != 0)
+        return r;
+    drive_store_write(path, &s);
+    r = txn_commit(x->txn, &m, &x->d.err);
+    if (r != 0)
+        return r;
+    s.complete = x->round;
+    drive_store_write(path, &s);
+    r = txn_renew(x->txn, x->round, &x->d.err);
+    if (r == 0)
+        x->round++;
+    return r;
+}

@@ -49,6 +49,27 @@ struct drive_store {
     uint64_t complete, redo;
 };
 
+/**
+ * The whole way from nothing to rounds that can be written: look, init,
+ * look, the equality rule against the store of `path`, claim, open.
+ *
+ * @param inside the process has run before: another owner's marker ends it.
+ * @return 0, ERR_BUSY (taken over), ERR_CONFIG (store and marker differ),
+ *         ERR_UNAVAILABLE.
+ */
+int drive_txn_recover(struct drive_txn *x, const char *path, bool inside);
+
+/** Write round `x->round`: "P:ROUND:0" and "P:ROUND:1" to each partition. */
+int drive_txn_fill(struct drive_txn *x, int partitions);
+/** The round as a job does it: barrier, redo, commit, complete, renewal. */
+int drive_txn_stored_round(struct drive_txn *x, const char *path);
+/**
+ * Whether the committed records of `topic` are exactly the rounds 1 to
+ * `rounds`, in order; prints the first difference.
+ */
+bool drive_txn_exact(const char *servers, const char *topic, int partitions,
+                     uint64_t rounds);
+
 /** Read it; a missing one is all 0. */
 struct drive_store drive_store_read(const char *path);
 void drive_store_write(const char *path, const struct drive_store *s);
