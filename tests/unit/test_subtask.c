@@ -1,7 +1,9 @@
 /*
  * Subtasks: watermarks of several lanes, alignment of barriers, the end,
- * and no input while work is pending. The head is a probe that writes down
- * what it is given.
+ * no input while work is pending; and what a round takes: state comes back
+ * before the first message, is saved between messages, counters are as they
+ * were behind the barrier. The head is a probe that writes down what it is
+ * given.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +23,9 @@ struct probe {
     struct op op;
     char seen[512];
     int resumes; /* how often resume() says there is more */
-    bool hold;   /* become pending at the next watermark */
+    int saves;   /* pieces of frozen state, taken at the next barrier */
+    bool restores;
+    bool hold; /* become pending at the next watermark */
 };
 
 struct rig {
@@ -48,6 +52,7 @@ static int
 probe_batch(struct op *op, struct batch *b, struct err *e)
 {
     (void)e;
+    count_add(&op->count->records_in, b->n);
     note((struct probe *)(void *)op, "r%lld ", (long long)b->recs[0].offset);
     return 0;
 }
@@ -65,6 +70,29 @@ probe_mark(struct op *op, const struct mark *m, struct err *e)
     else
         note(p, "e%d ", (int)m->final);
     op->pending = p->hold && m->kind == MARK_WATERMARK;
+    op->saving = p->saves > 0 && m->kind == MARK_BARRIER;
+    return 0;
+}
+
+static int
+probe_restore(struct op *op, struct err *e)
+{
+    struct probe *p = (struct probe *)(void *)op;
+
+    (void)e;
+    if (p->restores)
+        note(p, "restored ");
+    return 0;
+}
+
+static int
+probe_save(struct op *op, struct err *e)
+{
+    struct probe *p = (struct probe *)(void *)op;
+
+    (void)e;
+    note(p, "s%d ", p->saves);
+    op->saving = --p->saves > 0;
     return 0;
 }
 
@@ -109,8 +137,11 @@ no_wake(void *arg)
 static void
 rig_up(struct rig *r)
 {
-    static const struct op_type type = {
-        .batch = probe_batch, .mark = probe_mark, .resume = probe_resume};
+    static const struct op_type type = {.batch = probe_batch,
+                                        .mark = probe_mark,
+                                        .resume = probe_resume,
+                                        .restore = probe_restore,
+                                        .save = probe_save};
     int i;
 
     memset(r, 0, sizeof *r);
@@ -141,6 +172,7 @@ rig_down(struct rig *r)
         lane_fini(&r->lanes[i]);
     wm_input_fini(&r->st.wm);
     free(r->st.inputs);
+    free(r->st.at_barrier);
 }
 
 static void
@@ -279,6 +311,109 @@ pending_work_is_finished_before_the_next_message(void **state)
     rig_down(&r);
 }
 
+static void
+state_comes_back_before_the_first_message(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r);
+    r.probe.restores = true;
+    put_record(&r, 0, 1);
+    run(&r);
+    assert_string_equal(r.probe.seen, "restored r1 ");
+    rig_down(&r);
+}
+
+static void
+frozen_state_is_saved_piece_by_piece_between_messages(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r);
+    r.probe.saves = 3;
+    put(&r, 0, BARRIER(1));
+    put(&r, 1, BARRIER(1));
+    put_record(&r, 0, 2);
+    put_record(&r, 1, 3);
+    run(&r);
+    assert_string_equal(r.probe.seen, "b1 s3 r2 s2 r3 s1 ");
+    rig_down(&r);
+}
+
+static void
+a_subtask_is_done_only_when_its_frozen_state_is_saved(void **state)
+{
+    int64_t wait = 1000;
+    struct rig r;
+    struct err e;
+
+    (void)state;
+    rig_up(&r);
+    r.probe.saves = 2;
+    put(&r, 0, BARRIER(1));
+    put(&r, 1, BARRIER(1));
+    put(&r, 0, END(true));
+    put(&r, 1, END(true));
+    while (r.probe.saves > 1)
+        assert_int_equal(subtask_step(&r.st, &wait, &e), STEP_WORKED);
+    while (!r.st.end_given)
+        assert_int_equal(subtask_step(&r.st, &wait, &e), STEP_WORKED);
+    assert_false(atomic_load(&r.st.done));
+
+    run(&r);
+
+    assert_int_equal(r.probe.saves, 0);
+    assert_true(atomic_load(&r.st.done));
+    rig_down(&r);
+}
+
+static void
+counters_of_a_round_are_as_they_were_behind_its_barrier(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r);
+    put_record(&r, 0, 1);
+    put(&r, 0, BARRIER(1));
+    put(&r, 1, BARRIER(1));
+    run(&r);
+    put_record(&r, 0, 2);
+    put_record(&r, 1, 3);
+    run(&r);
+
+    assert_int_equal(count_get(&r.count.records_in), 3);
+    assert_int_equal(atomic_load(&r.st.counted), 1);
+    assert_int_equal(count_get(&r.st.at_barrier[0].records_in), 1);
+    rig_down(&r);
+}
+
+static void
+counters_wait_for_the_work_that_a_barrier_leaves(void **state)
+{
+    int64_t wait = 1000;
+    struct rig r;
+    struct err e;
+
+    (void)state;
+    rig_up(&r);
+    put(&r, 0, BARRIER(1));
+    put(&r, 1, BARRIER(1));
+    while (r.probe.seen[0] == '\0')
+        assert_int_equal(subtask_step(&r.st, &wait, &e), STEP_WORKED);
+    r.probe.op.pending = true; /* as a sink that flushes */
+    r.probe.resumes = 1;
+    assert_int_equal(subtask_step(&r.st, &wait, &e), STEP_WORKED);
+    assert_int_equal(atomic_load(&r.st.counted), 0);
+
+    run(&r);
+
+    assert_int_equal(atomic_load(&r.st.counted), 1);
+    rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -291,6 +426,12 @@ main(void)
             a_barrier_that_an_end_lets_through_waits_for_pending_work),
         cmocka_unit_test(the_end_is_final_only_if_every_input_was),
         cmocka_unit_test(pending_work_is_finished_before_the_next_message),
+        cmocka_unit_test(state_comes_back_before_the_first_message),
+        cmocka_unit_test(frozen_state_is_saved_piece_by_piece_between_messages),
+        cmocka_unit_test(a_subtask_is_done_only_when_its_frozen_state_is_saved),
+        cmocka_unit_test(
+            counters_of_a_round_are_as_they_were_behind_its_barrier),
+        cmocka_unit_test(counters_wait_for_the_work_that_a_barrier_leaves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
