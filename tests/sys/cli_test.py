@@ -4,6 +4,7 @@
 usage: cli_test.py [--bin PATH]
 """
 import argparse
+import fcntl
 import json
 import os
 import pty
@@ -335,6 +336,267 @@ def hotkey_combines_before_the_exchange():
         assert local["reduction"] > 10, local
 
 
+# Its source gives records 0..99 and then waits: --until-idle stops it with
+# its windows open, and every number below can be worked out.
+STATE_JOB = """local s = require "streamlua"
+local job = s.job("%s", { parallelism = 2, checkpoint = { interval = "50ms" } })
+local span = s.aggregator { args = { "v" },
+  init = function() return {} end,
+  add = function(a, v)
+    return { math.min(a[1] or v, v), math.max(a[2] or v, v) }
+  end,
+  merge = function(a, b)
+    if not a[1] or not b[1] then return a[1] and a or b end
+    return { math.min(a[1], b[1]), math.max(a[2], b[2]) }
+  end,
+  result = function(a) return a[1] and a[2] - a[1] end }
+local src = s.source { read = function(at, max)
+  at = at or 0
+  local out = {}
+  for i = at, math.min(at + max, 100) - 1 do
+    out[#out + 1] = { k = i %% 7, v = i, ts = i * 100 }
+  end
+  return out, at + #out
+end }
+local rows = job:source("in", src):event_time { field = "ts" }
+rows:key_by "k":window(s.hopping("8s", "4s"))
+   :aggregate({ n = s.count(), span = span }, { name = "hops" })
+   :sink("out", s.blackhole())
+rows:key_by { "v", "k" }:window(s.tumbling "1h")
+   :aggregate({ n = s.count() }, { name = "each" })
+   :sink("out2", s.blackhole())
+return job
+"""
+
+
+def hop_rows():
+    """What `state scan` shows of step hops: windows that have not fired."""
+    rows = []
+    for k in range(7):
+        for start in range(-4000, 10000, 4000):
+            vs = [i for i in range(k, 100, 7)
+                  if start <= i * 100 < start + 8000]
+            if start + 8000 - 1 > 9900 - 1 and vs:  # the watermark is 9899
+                rows.append({"step": "hops", "key": {"k": k},
+                             "window_start": start,
+                             "window_end": start + 8000,
+                             "value": {"n": len(vs),
+                                       "span": vs[-1] - vs[0]}})
+    return rows
+
+
+def each_rows():
+    return [{"step": "each", "key": {"v": v, "k": v % 7}, "window_start": 0,
+             "window_end": 3600000, "value": {"n": 1}} for v in range(100)]
+
+
+class Job:
+    """A folder with a job that has run and keeps state."""
+
+    def __init__(self, folder, name="kept"):
+        self.name, self.data = name, os.path.join(folder, "data")
+        self.file = os.path.join(folder, name + ".lua")
+        with open(self.file, "w") as f:
+            f.write(STATE_JOB % name)
+
+    def run(self):
+        rc, _, err = call("run", self.file, "--data-dir", self.data,
+                          "--until-idle=200ms")
+        assert rc == 0, err
+        return self
+
+    def path(self, name):
+        return os.path.join(self.data, name)
+
+    def state(self, form, *args):
+        """Exit code, JSON lines."""
+        rc, out, err = call("state", form, *args, "--json", "--data-dir",
+                            self.data)
+        assert rc in (0, 1), err
+        return rc, [json.loads(x) for x in out.splitlines()]
+
+    def start(self):
+        """Run it; returns when its first checkpoint is there."""
+        p = subprocess.Popen([BINARY, "run", self.file, "--data-dir",
+                              self.data], stderr=subprocess.PIPE,
+                             stdout=subprocess.DEVNULL,
+                             env=run_cases.clean_env({}))
+        for line in p.stderr:
+            if b" completed " in line:
+                return p
+        raise AssertionError("the job ended: %d" % p.wait())
+
+
+def state_shows_the_rows_of_open_windows():
+    with tempfile.TemporaryDirectory() as d:
+        job = Job(d).run()
+        rc, got = job.state("scan", "kept", "hops")
+        assert (rc, got) == (0, hop_rows()), got
+        rc, got = job.state("scan", job.path("kept"))
+        assert (rc, got) == (0, hop_rows() + each_rows()), got
+        for n in (1, len(hop_rows()), len(hop_rows()) + 3):
+            rc, got = job.state("scan", "kept", "--limit", str(n))
+            assert (rc, got) == (0, (hop_rows() + each_rows())[:n]), (n, got)
+        rc, out, err = call("state", "scan", job.path("kept"), "hops")
+        lines = out.splitlines()
+        assert rc == 0 and len(lines) == 1 + len(hop_rows()), (out, err)
+        assert lines[0].split() == ["k", "window_start", "window_end", "n",
+                                    "span"], out
+        assert "1970-01-01T00:00:04.000Z" in lines[1], out
+
+
+def state_get_finds_one_key():
+    with tempfile.TemporaryDirectory() as d:
+        job = Job(d).run()
+        want = [r for r in hop_rows() if r["key"]["k"] == 3]
+        for key in ("3", "3.0", '{"k":3}'):
+            assert job.state("get", "kept", "hops", key) == (0, want), key
+        assert job.state("get", "kept", "hops", "-3") == (1, [])
+        assert job.state("get", "kept", "each", '{"k":1,"v":8}') == (
+            0, [each_rows()[8]])
+        refused(["state", "get", job.path("kept"), "each", "8"],
+                'KEY of each is {"v":...,"k":...}, got 8')
+        refused(["state", "get", job.path("kept"), "nix", "8"],
+                'step "nix" keeps no keyed state', "hops, each")
+        rc, out, err = call("state", "get", job.path("kept"), "hops", "x")
+        assert rc == 64 and "hint: a string is written with" in err, err
+
+
+def state_list_and_size_count_what_is_kept():
+    with tempfile.TemporaryDirectory() as d:
+        job = Job(d).run()
+        rc, got = job.state("list", "kept")
+        assert rc == 0 and [r["step"] for r in got] == ["hops", "each"], got
+        assert [r["state"] for r in got] == ["window"] * 2, got
+        assert got[1]["keys"] == 100 and got[1]["bytes"] > 1000, got
+        rc, size = job.state("size", "kept")
+        assert [r["keys"] for r in size] == [got[0]["keys"], 100,
+                                             got[0]["keys"] + 100], size
+        assert size[1]["bytes"] == got[1]["bytes"], size
+        assert set(size[1]["largest_key"]) == {"k", "v"}, size
+        assert size[2]["file_bytes"] > size[2]["bytes"], size
+        rc, got = job.state("list", "kept", "--limit", "1")
+        assert len(got) == 1, got
+
+
+def state_verify_finds_damage():
+    with tempfile.TemporaryDirectory() as d:
+        job = Job(d).run()
+        rc, out, err = call("state", "verify", job.path("kept"))
+        assert rc == 0 and re.fullmatch(r"ok \d+ keys \d+ bytes\n", out), out
+        path = job.path("kept/data.mdb")
+        with open(path, "r+b") as f:
+            data = f.read()
+            f.seek(0)
+            f.write(data.replace(b"hops", b"hope"))
+        rc, out, err = call("state", "verify", job.path("kept"))
+        assert (rc, out) == (1, "") and "data.mdb" in err, (rc, out, err)
+        assert "damaged" in err, err
+        rc, out, err = call("state", "scan", job.path("kept"))
+        assert (rc, out) == (74, "") and "data.mdb" in err, (rc, err)
+
+
+def state_diff_says_what_differs():
+    with tempfile.TemporaryDirectory() as d:
+        job = Job(d).run()
+        rc, out, _ = call("savepoint", job.path("kept"), "--to",
+                          job.path("sp"))
+        assert (rc, out) == (0, job.path("sp") + "\n"), out
+        rc, out, err = call("state", "diff", job.path("kept"), job.path("sp"))
+        assert (rc, out, err) == (0, "", ""), (rc, out, err)
+        with open(job.file) as f:
+            text = f.read()
+        job2 = Job(d, "other")
+        with open(job2.file, "w") as f:
+            f.write(text.replace('"kept"', '"other"').replace("100)", "99)"))
+        job2.run()
+        rc, got = job.state("diff", "kept", "other")
+        assert rc == 1, got
+        assert [(r["step"], r["diff"]) for r in got] == [
+            ("hops", "changed"), ("hops", "changed"), ("each", "a")], got
+        assert got[2] == {"diff": "a", "a": {"n": 1}, "b": None,
+                          **{k: v for k, v in each_rows()[99].items()
+                             if k != "value"}}, got
+        assert job.state("diff", "kept", "other", "--limit", "1") == (
+            1, got[:1])
+        assert job.state("diff", "other", "kept", "each")[1][0]["diff"] == "b"
+        rc, out, _ = call("state", "diff", job.path("kept"),
+                          job.path("other"))
+        assert out.endswith("1 only in A, 0 only in B, 2 changed\n"), out
+
+
+def state_is_named_by_job_path_and_checkpoint():
+    with tempfile.TemporaryDirectory() as d:
+        job = Job(d).run()
+        number = job.state("size", "kept")[1][-1]["checkpoint"]
+        assert job.state("list", "kept", "--at", str(number))[0] == 0
+        refused(["state", "list", job.path("kept"), "--at", "999"],
+                "checkpoint 999 is not in", ": %d" % number)
+        refused(["state", "list", job.path("kept"), "--at", "last"], "--at")
+        refused(["state", "lst", "kept"], "did you mean list?")
+        refused(["state"], "say list, get, scan, size, verify or diff")
+        refused(["state", "get", "kept", "hops"],
+                "expected state get JOB|DIR STEP KEY")
+        for args in (["list", "nix"], ["verify", "nix"], ["diff", "nix", "x"]):
+            rc, out, err = call("state", *args, "--data-dir", job.data)
+            assert (rc, out) == (64, ""), (rc, err)
+            assert "there is no checkpoint in '%s'" % job.path("nix") in err
+
+
+def a_running_job_is_seen_and_makes_its_savepoint():
+    with tempfile.TemporaryDirectory() as d:
+        job = Job(d)
+        p = job.start()
+        try:
+            assert job.state("list", "kept")[0] == 0
+            assert call("state", "verify", job.path("kept"))[0] == 0
+            rc, out, err = call("savepoint", "kept", "--data-dir", job.data)
+            assert (rc, out) == (0, job.path("kept-savepoint-1") + "\n"), err
+            rc, out, err = call("savepoint", job.path("kept"), "--to",
+                                job.path("kept-savepoint-1"))
+            assert (rc, out) == (78, "") and "in the way" in err, (rc, err)
+            assert p.poll() is None
+            rc, out, err = call("savepoint", "kept", "--data-dir", job.data,
+                                "--stop")
+            assert (rc, out) == (0, job.path("kept-savepoint-2") + "\n"), err
+            assert p.wait(30) == 0, p.stderr.read()
+        finally:
+            p.kill()
+            p.wait()
+        assert job.state("diff", "kept", job.path("kept-savepoint-2")) == (
+            0, [])
+        assert job.state("scan", job.path("kept-savepoint-2"), "each") == (
+            0, each_rows())
+        assert not os.path.exists(job.path("kept/control"))
+
+
+def a_stopped_job_is_copied_under_its_lock():
+    with tempfile.TemporaryDirectory() as d:
+        job = Job(d).run()
+        rc, out, err = call("savepoint", "kept", "--data-dir", job.data,
+                            "--stop")
+        sp = job.path("kept-savepoint-1")
+        assert (rc, out) == (0, sp + "\n"), err
+        assert "not running: nothing to stop" in err, err
+        assert os.listdir(sp) == ["data.mdb"], os.listdir(sp)
+        assert job.state("diff", "kept", sp) == (0, [])
+        rc, out, err = call("savepoint", sp, "--to", job.path("again"))
+        assert rc == 0 and job.state("diff", sp, job.path("again"))[0] == 0
+        rc, out, err = call("savepoint", job.path("kept"), "--stop",
+                            "--drain")
+        assert (rc, out) == (69, "") and "is not running" in err, (rc, err)
+        refused(["savepoint", "kept", "--drain"], "it needs --stop")
+        rc, out, err = call("savepoint", "nix", "--data-dir", job.data)
+        assert (rc, out) == (69, ""), (rc, err)
+        assert "job nix is not running" in err, err
+        with open(job.path("kept/lock"), "r+") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            rc, out, err = call("savepoint", job.path("kept"))
+            assert (rc, out) == (73, ""), (rc, err)
+            assert "pid=" in err and "try again" in err, err
+            assert job.state("list", "kept")[0] == 0
+
+
 TESTS = [
     version_names_itself_first,
     wrong_calls_are_one_line_and_a_hint,
@@ -354,6 +616,14 @@ TESTS = [
     tenant_metrics_runs_as_it_stands,
     wordcount_counts_words,
     hotkey_combines_before_the_exchange,
+    state_shows_the_rows_of_open_windows,
+    state_get_finds_one_key,
+    state_list_and_size_count_what_is_kept,
+    state_verify_finds_damage,
+    state_diff_says_what_differs,
+    state_is_named_by_job_path_and_checkpoint,
+    a_running_job_is_seen_and_makes_its_savepoint,
+    a_stopped_job_is_copied_under_its_lock,
 ]
 
 
