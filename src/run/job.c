@@ -578,6 +578,8 @@ start_ckpt(struct job *j, struct err *e)
     if (!j->plan->checkpoint)
         return 0;
     if (j->txn != NULL)
+        r = recover_claim(j, e);
+    if (r == 0 && j->txn != NULL)
         r = txn_start(j->txn, h->status.complete + 1, e);
     if (r != 0)
         return r;

@@ -226,22 +226,6 @@ agree(struct job *j, struct err *e)
     return apply(h, d, pending.finishes, e);
 }
 
-static int
-claim(struct job *j, struct err *e)
-{
-    struct home *h = &j->run->home;
-    struct txn_marker m = {.found = true,
-                           .round = h->status.complete,
-                           .code = hash_key(j->conf->text, j->conf->text_len)};
-    int r;
-
-    memcpy(m.lineage, h->status.lineage, sizeof m.lineage);
-    r = txn_claim(j->txn, &m, e);
-    if (r == 0)
-        job_wrote_marker(j, m.round);
-    return r;
-}
-
 /* --------------------------------------------------------- what it begins */
 
 static bool
@@ -298,6 +282,8 @@ fit(struct job *j, struct err *e)
         if (s->verdict == FIT_LOST)
             log_line(LOG_WARN, "%s: its state is given up: %s", s->step,
                      s->why);
+        else if (s->verdict == FIT_CHANGED && s->why[0] != '\0')
+            log_line(LOG_WARN, "%s: %s", s->step, s->why);
         if (s->drop)
             restored_forget(&h->restored, s->step);
     }
@@ -342,10 +328,24 @@ recover_state(struct job *j, struct err *e)
     if (j->already_done)
         return 0;
     r = fit(j, e);
-    if (r == 0 && j->txn != NULL)
-        r = claim(j, e);
     if (r == 0)
         set_conn_ckpt(j);
+    return r;
+}
+
+int
+recover_claim(struct job *j, struct err *e)
+{
+    struct home *h = &j->run->home;
+    struct txn_marker m = {.found = true,
+                           .round = h->status.complete,
+                           .code = hash_key(j->conf->text, j->conf->text_len)};
+    int r;
+
+    memcpy(m.lineage, h->status.lineage, sizeof m.lineage);
+    r = txn_claim(j->txn, &m, e);
+    if (r == 0)
+        job_wrote_marker(j, m.round);
     return r;
 }
 

@@ -31,6 +31,13 @@ MUST_USE int recover_home(struct run *run, const char *job, uint32_t *ret_max,
 MUST_USE int recover_state(struct job *j, struct err *e);
 
 /**
+ * Say in the marker that this attempt goes on from the complete round: once
+ * all connectors are open, so that a job that cannot start claims nothing.
+ * @return 0, or as txn_claim().
+ */
+MUST_USE int recover_claim(struct job *j, struct err *e);
+
+/**
  * Whether the failed job may begin again from its last round: retriable, it
  * keeps checkpoints, nobody asked it to stop, attempts are left. Says which
  * of the conditions fails only where a user could expect a restart.
