@@ -1,65 +1,74 @@
 /*
  * File sink: each task writes parts of its own, which appear when complete.
  *
- *   state of a part   file                                    next
- *   open              .part-<subtask>-<seq>.<x>.inprogress    closed by size,
- *                     (buffered, written by the task)         age, or the end
- *   closed            the same, waiting in the sink's list    published
- *   published         part-<subtask>-<seq>.<x>, synced        the reader's
+ *   state of a part   file in progress                      next
+ *   open              buffered, written by the task         closed by size,
+ *                                                           age, or the end
+ *   closed            whole                                 see below
+ *   published         renamed, synced                       the reader's
  *
- * A part is opened with its first record, so empty output makes none. While
- * there are no checkpoints, closed parts are published by the coordinator's
- * tick, off the slots, and by committed(final), which also closes the open
- * ones. Closing the sink without it (a failed job) leaves parts that were
- * not complete as they are, under their name in progress.
+ * Without checkpoints closed parts are published by the coordinator's tick,
+ * off the slots, and by committed(final), which also closes the open ones.
+ * With them a part belongs to the first round behind its closing:
  *
+ *   snapshot (slot)      names the open part with its length and the closed
+ *                        ones; these go to `sealed`, their names to `unsynced`
+ *   prepare (checkpoint  syncs what is in `unsynced`, by name, while tasks
+ *   thread)              write on
+ *   committed            publishes what is sealed for this round or an
+ *   (coordinator)        earlier one, then replaces the marker
+ *
+ * A task at the end of its input closes its part, which then belongs to the
+ * first round behind the last barrier that the task gave. Closing the sink
+ * publishes nothing then: a part that no complete round names is cut or
+ * removed by the next start (file_restore.h).
+ *
+ * A part is opened with its first record, so empty output makes none.
  * Numbers go on from the highest part present, of any subtask and also in
  * progress, so nothing is overwritten.
  */
 #include <assert.h>
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "connect/connect.h"
+#include "connect/file_restore.h"
 #include "connect/out_line.h"
 
 enum {
     BUFFER_BYTES = 256 << 10,
-    NAME_SIZE = 64,
-    CLOSED_MAX = 32 /* waiting parts; a task that makes more publishes them */
+    CLOSED_MAX = 32 /* open files of closed parts, see close_part() */
 };
 
-#define IN_PROGRESS ".inprogress"
-
-struct part {
-    struct part *next;
-    int fd;
-    char name[NAME_SIZE]; /* "part-0-000017.jsonl" */
-};
+typedef _Atomic(struct part *) part_stack; /* taken whole */
 
 struct sink {
-    char *path;
+    struct part_dir dir;
     const struct opt *opts; /* the plan's, outlives the sink */
-    int dir_fd;
     int64_t roll_size, roll_ms;
-    uint64_t first_seq;
     uint32_t parallelism;
-    struct sink_task **tasks;      /* by subtask; NULL = none or freed */
-    _Atomic(struct part *) closed; /* stack, taken whole */
+    struct sink_task **tasks; /* by subtask; NULL = none or freed */
+    struct part *left;        /* parts of freed tasks; coordinator */
+    /* without checkpoints */
+    part_stack closed;
     atomic_uint closed_count;
-    struct part *left; /* open parts of freed tasks; coordinator */
+    /* with checkpoints */
+    bool in_rounds;
+    uint8_t lineage[CONN_LINEAGE_SIZE];
+    struct file_start start; /* what tasks begin with */
+    part_stack sealed;       /* from snapshot() to committed() */
+    part_stack unsynced;     /* from snapshot() to prepare(); names only */
+    struct part *waiting;    /* sealed for a later round; coordinator */
+    uint64_t round;          /* it begins from */
 };
 
 struct sink_task {
@@ -75,103 +84,116 @@ struct sink_task {
     /* When the part was opened, monotonic ms, 0 = none open. Read by the
      * tick to wake a task whose part is old; only a hint, so relaxed. */
     atomic_int_fast64_t opened_ms;
+    /* with checkpoints */
+    struct part *closed;  /* since the last snapshot */
+    unsigned closed_open; /* of them, those whose file is open */
+    uint64_t last_round;  /* whose barrier it gave last */
+    uint64_t format;      /* of its parts */
 };
 
 static void
-temp_name(const struct part *p, char out[NAME_SIZE + 16])
+push(part_stack *s, struct part *p)
 {
-    (void)snprintf(out, NAME_SIZE + 16, ".%s" IN_PROGRESS, p->name);
-}
-
-static int
-io_error(const struct sink *s, const char *what, const char *name, int why,
-         struct err *e)
-{
-    return err_set(e, ERR_IO, "cannot %s '%s/%s': %s", what, s->path, name,
-                   strerror(why));
-}
-
-/* Make the directory and those above it. */
-static int
-make_dir(const char *path, struct err *e)
-{
-    char *copy, *at;
-    struct stat st;
-    int r = 0;
-
-    if (*path == '\0')
-        return err_set(e, ERR_IO, "the path of the directory is empty");
-    copy = mem_strdup(path);
-    for (at = copy + 1; r == 0; at++) {
-        char c = *at;
-
-        if (c != '/' && c != '\0')
-            continue;
-        *at = '\0';
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST && stat(copy, &st) != 0)
-            r = err_set(e, ERR_IO, "cannot make the directory '%s': %s", copy,
-                        strerror(errno));
-        *at = c;
-        if (c == '\0')
-            break;
+    p->next = atomic_load(s);
+    while (!atomic_compare_exchange_weak(s, &p->next, p)) {
     }
-    free(copy);
-    return r;
-}
-
-/* The number in "[.]part-<subtask>-<seq>.…"; false if it is another name. */
-static bool
-read_seq(const char *name, uint64_t *ret)
-{
-    uint64_t seq = 0;
-
-    name += *name == '.';
-    if (strncmp(name, "part-", 5) != 0 || !isdigit((unsigned char)name[5]))
-        return false;
-    name += 5 + strspn(name + 5, "0123456789");
-    if (*name != '-' || !isdigit((unsigned char)name[1]))
-        return false;
-    for (name++; isdigit((unsigned char)*name); name++) {
-        if (seq > UINT64_MAX / 100)
-            return false;
-        seq = seq * 10 + (uint64_t)(*name - '0');
-    }
-    *ret = seq;
-    return *name == '.';
-}
-
-static int
-find_first_seq(struct sink *s, struct err *e)
-{
-    DIR *dir = opendir(s->path);
-    struct dirent *entry;
-    uint64_t seq;
-
-    if (dir == NULL)
-        return err_set(e, ERR_IO, "cannot open '%s': %s", s->path,
-                       strerror(errno));
-    while ((entry = readdir(dir)) != NULL)
-        if (read_seq(entry->d_name, &seq) && seq >= s->first_seq)
-            s->first_seq = seq + 1;
-    (void)closedir(dir);
-    s->dir_fd = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (s->dir_fd == -1)
-        return err_set(e, ERR_IO, "cannot open '%s': %s", s->path,
-                       strerror(errno));
-    if (faccessat(s->dir_fd, ".", W_OK | X_OK, 0) != 0)
-        return err_set(e, ERR_IO, "cannot write to '%s': %s", s->path,
-                       strerror(errno));
-    return 0;
 }
 
 static void
-free_sink(struct sink *s)
+add_list(struct part **to, struct part *list)
 {
-    if (s->dir_fd != -1)
-        (void)close(s->dir_fd);
+    while (*to != NULL)
+        to = &(*to)->next;
+    *to = list;
+}
+
+/* --------------------------------------------------------------- the sink */
+
+/* Publish a list; all of it is freed, the first error counts. */
+static int
+publish_list(struct sink *s, struct part *list, struct err *e)
+{
+    bool any = list != NULL;
+    struct part *p;
+    int r = 0;
+
+    for (p = list; p != NULL; p = p->next) {
+        int got = part_publish(&s->dir, p, r == 0 ? e : NULL);
+
+        r = r == 0 ? got : r;
+    }
+    part_free_list(&list);
+    return any && r == 0 ? part_dir_sync(&s->dir, e) : r;
+}
+
+static int
+publish_closed(struct sink *s, struct err *e)
+{
+    struct part *list = atomic_exchange(&s->closed, NULL);
+    struct part *p;
+
+    for (p = list; p != NULL; p = p->next)
+        (void)atomic_fetch_sub(&s->closed_count, 1);
+    return publish_list(s, list, e);
+}
+
+static void
+close_sink(struct sink **sp)
+{
+    struct sink *s = *sp;
+    struct part *list;
+
+    *sp = NULL;
+    if (s == NULL)
+        return;
+    /* Without checkpoints a part that was closed is complete, also in a job
+     * that failed. */
+    (void)publish_closed(s, NULL);
+    list = atomic_exchange(&s->sealed, NULL);
+    part_free_list(&list);
+    list = atomic_exchange(&s->unsynced, NULL);
+    part_free_list(&list);
+    part_free_list(&s->waiting);
+    part_free_list(&s->left);
+    file_start_fini(&s->start);
+    part_dir_close(&s->dir);
     free(s->tasks);
-    free(s->path);
     free(s);
+}
+
+/* part_found_f */
+static int
+find_seq(void *arg, const struct part_found *f, struct err *e)
+{
+    uint64_t *next = arg;
+
+    (void)e;
+    if (f->seq >= *next)
+        *next = f->seq + 1;
+    return 0;
+}
+
+static int
+open_dir(struct sink *s, const struct conn_env *env, struct err *e)
+{
+    const char *path = opt_str(env->opts, "path", ".");
+    char *where;
+    int r = 0;
+
+    if (s->in_rounds) {
+        where = part_dir_where(path);
+        r = file_restore_check_path(env, where, e);
+        free(where);
+    }
+    if (r == 0)
+        r = part_dir_open(path, &s->dir, e);
+    if (r == 0 && !s->in_rounds) {
+        s->start.next_seq = 1; /* the first part is 000001 */
+        return part_dir_scan(&s->dir, find_seq, &s->start.next_seq, e);
+    }
+    if (r == 0)
+        r = part_dir_lock(&s->dir, e);
+    return r == 0 ? file_restore(env, &s->dir, &s->start, e) : r;
 }
 
 static int
@@ -181,25 +203,66 @@ open_sink(const struct conn_env *env, struct sink **ret, struct err *e)
     struct sink *s = mem_zalloc(sizeof *s);
     int r;
 
-    s->path = mem_strdup(opt_str(env->opts, "path", "."));
     s->opts = env->opts;
-    s->dir_fd = -1;
+    s->dir.fd = -1;
     s->roll_size = opt_int(roll, "size", INT64_C(128) << 20);
     s->roll_ms = opt_int(roll, "interval_ms", 60000);
     s->parallelism = env->parallelism;
-    s->first_seq = 1; /* the first part is 000001 */
     s->tasks = mem_zalloc(env->parallelism * sizeof(void *));
-    r = make_dir(s->path, e);
-    if (r == 0)
-        r = find_first_seq(s, e);
+    s->in_rounds = env->ckpt != NULL;
+    if (s->in_rounds) {
+        memcpy(s->lineage, env->ckpt->lineage, sizeof s->lineage);
+        s->round = env->ckpt->round;
+    }
+    r = open_dir(s, env, e);
     if (r < 0) {
         (void)err_context(e, "sink %s", env->step);
         err_where(e, "%s", env->place != NULL ? env->place : "");
-        free_sink(s);
+        close_sink(&s);
         return r;
     }
     *ret = s;
     return 0;
+}
+
+/* A hash of what the lines of a part look like: a part is gone on with by a
+ * task whose lines look alike. */
+static uint64_t
+format_of(const struct encoder *encoder)
+{
+    const char *header = encoder_header(encoder);
+    struct buf b;
+    uint64_t h;
+
+    buf_init(&b);
+    buf_addf(&b, "%s\n%s", encoder_suffix(encoder),
+             header != NULL ? header : "");
+    h = hash_key(b.data, b.len);
+    buf_fini(&b);
+    return h;
+}
+
+/* Take what the round before left to this subtask. */
+static void
+take_start(struct sink_task *t)
+{
+    struct sink *s = t->sink;
+    struct part_resumed *from = &s->start.resumed[t->subtask];
+    struct part *p = from->part;
+
+    from->part = NULL;
+    if (p != NULL && from->format == t->format) {
+        t->part = p;
+        t->size = p->size;
+        atomic_store(&t->opened_ms, clock_mono_ms());
+    } else if (p != NULL) {
+        t->closed = p;
+        t->closed_open = 1;
+    }
+    if (t->subtask == 0) {
+        add_list(&t->closed, s->start.closed);
+        s->start.closed = NULL;
+    }
 }
 
 static int
@@ -215,14 +278,21 @@ new_task(struct sink *s, const struct conn_task *conf, struct sink_task **ret,
     }
     assert(conf->subtask < s->parallelism);
     t->sink = s;
-    t->seq = s->first_seq;
+    t->seq = s->start.next_seq;
     t->subtask = conf->subtask;
     t->wake = conf->wake;
     t->wake_arg = conf->wake_arg;
     s->tasks[conf->subtask] = t;
+    if (s->in_rounds) {
+        t->last_round = s->round;
+        t->format = format_of(t->encoder);
+        take_start(t);
+    }
     *ret = t;
     return 0;
 }
+
+/* --------------------------------------------------------------- one task */
 
 static bool
 is_ready(struct sink_task *t)
@@ -244,7 +314,7 @@ write_out(struct sink_task *t, struct err *e)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return io_error(t->sink, "write", t->part->name, errno, e);
+            return part_error(&t->sink->dir, "write", t->part->name, e);
         p += n;
         left -= (size_t)n;
     }
@@ -256,18 +326,16 @@ static int
 open_part(struct sink_task *t, struct err *e)
 {
     const char *header = encoder_header(t->encoder);
-    struct part *p = mem_zalloc(sizeof *p);
-    char temp[NAME_SIZE + 16];
+    char name[PART_NAME_SIZE];
+    struct part *p;
+    int r;
 
-    (void)snprintf(p->name, sizeof p->name, "part-%" PRIu32 "-%06" PRIu64 ".%s",
+    (void)snprintf(name, sizeof name, "part-%" PRIu32 "-%06" PRIu64 ".%s",
                    t->subtask, t->seq, encoder_suffix(t->encoder));
-    temp_name(p, temp);
-    p->fd = openat(t->sink->dir_fd, temp,
-                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (p->fd == -1) {
-        int r = io_error(t->sink, "make", temp, errno, e);
-
-        free(p);
+    p = part_new(name);
+    r = part_create(&t->sink->dir, p, e);
+    if (r < 0) {
+        part_free_list(&p);
         return r;
     }
     t->part = p;
@@ -282,62 +350,11 @@ open_part(struct sink_task *t, struct err *e)
     return 0;
 }
 
-/* Sync, rename, and free a closed part; on failure it stays in progress. */
-static int
-publish(struct sink *s, struct part *p, struct err *e)
-{
-    char temp[NAME_SIZE + 16];
-    int r = 0;
-
-    temp_name(p, temp);
-    if (fault_hit("file_sink_sync"))
-        errno = EIO, r = -1;
-    else
-        r = fsync(p->fd);
-    if (r != 0)
-        r = io_error(s, "sync", temp, errno, e);
-    if (close(p->fd) != 0 && r == 0)
-        r = io_error(s, "close", temp, errno, e);
-    if (r == 0 && faccessat(s->dir_fd, p->name, F_OK, 0) == 0)
-        r = io_error(s, "rename to", p->name, EEXIST, e);
-    if (r == 0 && renameat(s->dir_fd, temp, s->dir_fd, p->name) != 0)
-        r = io_error(s, "rename", temp, errno, e);
-    free(p);
-    return r;
-}
-
-/* Publish a list; all of it is freed, the first error counts. */
-static int
-publish_list(struct sink *s, struct part *list, struct err *e)
-{
-    bool any = list != NULL;
-    int r = 0;
-
-    while (list != NULL) {
-        struct part *next = list->next;
-        int got = publish(s, list, r == 0 ? e : NULL);
-
-        r = r == 0 ? got : r;
-        list = next;
-    }
-    if (any && r == 0 && fsync(s->dir_fd) != 0 && errno != EINVAL)
-        r = err_set(e, ERR_IO, "cannot sync '%s': %s", s->path,
-                    strerror(errno));
-    return r;
-}
-
-static int
-publish_closed(struct sink *s, struct err *e)
-{
-    struct part *list = atomic_exchange(&s->closed, NULL);
-    struct part *p;
-
-    for (p = list; p != NULL; p = p->next)
-        (void)atomic_fetch_sub(&s->closed_count, 1);
-    return publish_list(s, list, e);
-}
-
-/* Close the open part of a task: everything is in the file. */
+/*
+ * Close the open part of a task: everything is in the file. Small parts made
+ * faster than the tick or a round comes would use up the open files; then
+ * the task waits for the disk itself.
+ */
 static int
 close_part(struct sink_task *t, struct err *e)
 {
@@ -351,16 +368,23 @@ close_part(struct sink_task *t, struct err *e)
     if (r < 0)
         return r;
     t->part = NULL;
+    p->size = t->size;
     atomic_store(&t->opened_ms, 0);
-    (void)atomic_fetch_add(&s->closed_count, 1);
-    p->next = atomic_load(&s->closed);
-    while (!atomic_compare_exchange_weak(&s->closed, &p->next, p)) {
+    if (!s->in_rounds) {
+        (void)atomic_fetch_add(&s->closed_count, 1);
+        push(&s->closed, p);
+        return atomic_load(&s->closed_count) > CLOSED_MAX ? publish_closed(s, e)
+                                                          : 0;
     }
-    /* Small parts made faster than the tick comes would use up the open
-     * files; then the task waits for the disk itself. */
-    if (atomic_load(&s->closed_count) > CLOSED_MAX)
-        return publish_closed(s, e);
-    return 0;
+    p->next = t->closed;
+    t->closed = p;
+    if (++t->closed_open <= CLOSED_MAX)
+        return 0;
+    t->closed_open = 0;
+    for (; p != NULL && r == 0; p = p->next)
+        if (p->fd != -1)
+            r = part_sync(&s->dir, p, e);
+    return r;
 }
 
 static int
@@ -416,6 +440,187 @@ flush(struct sink_task *t, struct err *e)
     return t->part != NULL ? write_out(t, e) : 0;
 }
 
+static void
+free_task(struct sink_task **tp)
+{
+    struct sink_task *t = *tp;
+    struct sink *s;
+
+    *tp = NULL;
+    if (t == NULL)
+        return;
+    s = t->sink;
+    if (t->part != NULL) {
+        /* An error was told by an earlier call, or the job has failed. */
+        int r = write_out(t, NULL);
+
+        t->part->size = t->size;
+        if (r == 0 || s->in_rounds)
+            add_list(&s->left, t->part);
+        else
+            part_free_list(&t->part);
+    }
+    add_list(&s->left, t->closed);
+    s->tasks[t->subtask] = NULL;
+    encoder_free(&t->encoder);
+    buf_fini(&t->text);
+    free(t);
+}
+
+/* ----------------------------------------------------------------- rounds */
+
+/* The notes of one snapshot. */
+struct notes {
+    struct part_note *items;
+    uint32_t count;
+    size_t cap;
+};
+
+static void
+add_note(struct notes *to, const struct part *p, int64_t size, uint64_t round)
+{
+    struct part_note *n;
+
+    mem_grow(&to->items, &to->cap, to->count + 1u, sizeof *to->items);
+    n = &to->items[to->count++];
+    memcpy(n->name, p->name, sizeof n->name);
+    n->size = size;
+    n->round = round;
+}
+
+static void
+seal_closed(struct sink_task *t, uint64_t round, struct notes *to)
+{
+    struct part *p = t->closed, *next;
+
+    t->closed = NULL;
+    t->closed_open = 0;
+    for (; p != NULL; p = next) {
+        next = p->next;
+        p->round = round;
+        add_note(to, p, p->size, round);
+        if (p->fd != -1)
+            push(&t->sink->unsynced, part_new(p->name));
+        push(&t->sink->sealed, p);
+    }
+}
+
+static int
+snapshot(struct sink_task *t, uint64_t round, struct buf *out, struct err *e)
+{
+    bool end = round == SNAPSHOT_END;
+    struct sink *s = t->sink;
+    struct file_note note = {.path = s->dir.path, .format = t->format};
+    struct notes notes = {0};
+    int r = end && s->in_rounds ? close_part(t, e) : 0;
+
+    if (r != 0 || !s->in_rounds)
+        return r;
+    assert(t->text.len == 0); /* flushed */
+    seal_closed(t, end ? t->last_round + 1 : round, &notes);
+    if (t->part != NULL) {
+        t->part->kept = t->size;
+        add_note(&notes, t->part, t->size, 0);
+        push(&s->unsynced, part_new(t->part->name));
+    }
+    note.next_seq = t->seq;
+    note.parts = notes.items;
+    note.count = notes.count;
+    file_note_put(out, &note);
+    free(notes.items);
+    if (!end)
+        t->last_round = round;
+    return 0;
+}
+
+/* The files are opened anew: tasks may close theirs meanwhile. */
+static int
+prepare(struct sink *s, struct err *e)
+{
+    struct part *list = atomic_exchange(&s->unsynced, NULL);
+    bool any = list != NULL;
+    struct part *p;
+    int r = 0;
+
+    for (p = list; p != NULL && r == 0; p = p->next)
+        r = part_sync(&s->dir, p, e);
+    part_free_list(&list);
+    return any && r == 0 ? part_dir_sync(&s->dir, e) : r;
+}
+
+/* What was sealed for `round` or an earlier one. */
+static struct part *
+take_sealed(struct sink *s, uint64_t round)
+{
+    struct part *p, *next, *ret = NULL, *later = NULL;
+
+    add_list(&s->waiting, atomic_exchange(&s->sealed, NULL));
+    for (p = s->waiting; p != NULL; p = next) {
+        struct part **to = p->round <= round ? &ret : &later;
+
+        next = p->next;
+        p->next = *to;
+        *to = p;
+    }
+    s->waiting = later;
+    return ret;
+}
+
+/* The job ends, and this part is not whole in its last round: what is in it
+ * is published, the rest will be made again. */
+static int
+settle(struct sink *s, struct part *p, struct err *e)
+{
+    int r;
+
+    if (p->fd != -1)
+        (void)close(p->fd);
+    p->fd = -1;
+    if (p->kept == 0)
+        return part_remove(&s->dir, p->name, e);
+    r = part_resume(&s->dir, p, p->kept, e);
+    return r == 0 ? part_publish(&s->dir, p, e) : r;
+}
+
+static int
+settle_all(struct sink *s, struct err *e)
+{
+    struct part *p;
+    uint32_t i;
+    int r = 0;
+
+    for (i = 0; i < s->parallelism; i++)
+        if (s->tasks[i] != NULL) {
+            add_list(&s->left, s->tasks[i]->part);
+            add_list(&s->left, s->tasks[i]->closed);
+            s->tasks[i]->part = s->tasks[i]->closed = NULL;
+            buf_clear(&s->tasks[i]->text);
+        }
+    add_list(&s->left, s->waiting);
+    s->waiting = NULL;
+    for (p = s->left; p != NULL && r == 0; p = p->next)
+        r = settle(s, p, e);
+    part_free_list(&s->left);
+    return r == 0 ? part_dir_sync(&s->dir, e) : r;
+}
+
+static int
+committed_round(struct sink *s, uint64_t round, bool final, struct err *e)
+{
+    struct file_marker m = {.round = round, .final = final};
+    int r = publish_list(s, take_sealed(s, round), e);
+
+    if (r == 0 && final)
+        r = settle_all(s, e);
+    if (r != 0)
+        return r;
+    memcpy(m.lineage, s->lineage, sizeof m.lineage);
+    return file_marker_write(&s->dir, &m, e);
+}
+
+/* --------------------------------------------------- the coordinator's calls
+ */
+
 static int
 tick(struct sink *s, struct err *e)
 {
@@ -437,7 +642,8 @@ committed(struct sink *s, uint64_t round, bool final, struct err *e)
     uint32_t i;
     int r = 0;
 
-    (void)round;
+    if (s->in_rounds)
+        return committed_round(s, round, final, e);
     if (!final)
         return publish_closed(s, e);
     for (i = 0; i < s->parallelism && r == 0; i++)
@@ -452,58 +658,6 @@ committed(struct sink *s, uint64_t round, bool final, struct err *e)
     return publish_list(s, left, e);
 }
 
-static void
-free_task(struct sink_task **t)
-{
-    struct sink *s;
-
-    if (*t == NULL)
-        return;
-    s = (*t)->sink;
-    if ((*t)->part != NULL) {
-        /* An error was told by an earlier call, or the job has failed. */
-        int r = write_out(*t, NULL);
-        struct part *p = (*t)->part;
-
-        if (r == 0) {
-            p->next = s->left;
-            s->left = p;
-        } else {
-            (void)close(p->fd);
-            free(p);
-        }
-    }
-    s->tasks[(*t)->subtask] = NULL;
-    encoder_free(&(*t)->encoder);
-    buf_fini(&(*t)->text);
-    free(*t);
-    *t = NULL;
-}
-
-static void
-close_list(struct part *p)
-{
-    while (p != NULL) {
-        struct part *next = p->next;
-
-        (void)close(p->fd);
-        free(p);
-        p = next;
-    }
-}
-
-static void
-close_sink(struct sink **s)
-{
-    if (*s == NULL)
-        return;
-    /* A part that was closed is complete, also in a job that failed. */
-    (void)publish_closed(*s, NULL);
-    close_list((*s)->left);
-    free_sink(*s);
-    *s = NULL;
-}
-
 const struct sink_type file_sink_type = {
     .name = "file",
     .open = open_sink,
@@ -512,6 +666,8 @@ const struct sink_type file_sink_type = {
     .write = write_record,
     .batch_end = batch_end,
     .flush = flush,
+    .snapshot = snapshot,
+    .prepare = prepare,
     .committed = committed,
     .tick = tick,
     .task_free = free_task,

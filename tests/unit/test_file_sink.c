@@ -73,7 +73,7 @@ finish(struct run *r)
 
     for (i = 0; i < r->tasks; i++)
         assert_int_equal(file_sink_type.flush(r->t[i], &e), 0);
-    assert_int_equal(file_sink_type.committed(r->s, true, &e), 0);
+    assert_int_equal(file_sink_type.committed(r->s, 1, true, &e), 0);
 }
 
 static const char *
@@ -132,7 +132,7 @@ tasks_may_be_freed_before_the_last_round(void **state)
     assert_int_equal(file_sink_type.flush(r.t[1], &e), 0);
     file_sink_type.task_free(&r.t[0]);
     file_sink_type.task_free(&r.t[1]);
-    assert_int_equal(file_sink_type.committed(r.s, true, &e), 0);
+    assert_int_equal(file_sink_type.committed(r.s, 1, true, &e), 0);
     assert_string_equal(listing(&r), "part-1-000001.jsonl\n");
     stop(&r);
     help_dir_remove(&dir);
@@ -383,7 +383,7 @@ what_cannot_be_synced_is_not_shown(void **state)
     start(&r, dir, "", 1);
     assert_int_equal(put(&r, 0, "{}", &e), 0);
     fault_setup("file_sink_sync=1");
-    assert_int_equal(file_sink_type.committed(r.s, true, &e), ERR_IO);
+    assert_int_equal(file_sink_type.committed(r.s, 1, true, &e), ERR_IO);
     fault_setup(NULL);
     assert_non_null(strstr(e.msg, "cannot sync '"));
     assert_string_equal(listing(&r), ".part-0-000001.jsonl.inprogress\n");
