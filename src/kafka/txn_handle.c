@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "kafka/admin.h"
 #include "kafka/txn_impl.h"
 
 enum {
@@ -18,6 +19,7 @@ enum {
     INIT_MS = 1000,     /* one call; it is resumed */
     BATCH_BYTES = 1000000,
     MESSAGE_MAX = 1000000000,
+    ASK_MS = 1000,
     WHAT_MAX = 80,
     KEY_SHOWN = 40
 };
@@ -455,6 +457,59 @@ put_marker(struct txn_handle *h, const struct txn_marker *m, struct err *e)
     return ERR_UNAVAILABLE;
 }
 
+static bool
+is_denied(rd_kafka_resp_err_t err)
+{
+    return err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
+           err == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED ||
+           err == RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED;
+}
+
+/* A topic that is gone fails every round from here on. @return its name. */
+static const char *
+missing_topic(struct txn *t, rd_kafka_resp_err_t err)
+{
+    uint32_t i;
+
+    if (err != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART &&
+        err != RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC &&
+        err != RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
+        return NULL;
+    for (i = 0; i < t->topic_count; i++)
+        if (admin_count_partitions(t->reader, t->topics[i], ASK_MS) ==
+            ADMIN_UNKNOWN)
+            return t->topics[i];
+    return NULL;
+}
+
+/* The commit will fail again: a topic is gone, or a right. @return its code,
+ * or 0. */
+static int
+for_ever(struct txn_handle *h, const struct txn_marker *m,
+         rd_kafka_resp_err_t err, struct err *e)
+{
+    const char *gone = missing_topic(h->txn, err);
+
+    if (gone != NULL) {
+        (void)err_set(e, ERR_CONFIG,
+                      "%s: round %" PRIu64 " cannot be committed: topic "
+                      "\"%s\" does not exist any more",
+                      h->client->name, m->round, gone);
+        err_hint(e, "it was deleted while the job was running");
+    } else if (is_denied(err)) {
+        (void)err_set(e, ERR_CONFIG,
+                      "%s: round %" PRIu64 " cannot be committed: %s (%s)",
+                      h->client->name, m->round, rd_kafka_err2str(err),
+                      rd_kafka_err2name(err));
+        err_hint(e, "an ACL must allow WRITE on the topics of the sinks and "
+                    "on the marker's, and on the transactional ids");
+    } else {
+        return 0;
+    }
+    err_where(e, "%s", h->client->place);
+    return ERR_CONFIG;
+}
+
 /* Whatever it says, it does not say whether the round is committed. */
 static int
 commit_failed(struct txn_handle *h, const struct txn_marker *m,
@@ -469,6 +524,8 @@ commit_failed(struct txn_handle *h, const struct txn_marker *m,
     set_fenced(h->txn, cause);
     (void)rd_kafka_poll(h->client->rk, 0); /* reports that are still there */
     if (txn_broken(h->txn, e) == ERR_CONFIG)
+        return ERR_CONFIG;
+    if (for_ever(h, m, err, e) != 0)
         return ERR_CONFIG;
     (void)err_set(e, ERR_UNAVAILABLE,
                   "%s: what became of round %" PRIu64 " is not known, its "
