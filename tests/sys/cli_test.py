@@ -25,12 +25,17 @@ job:source("in", s.stdin()):sink("out", s.stdout())
 return job
 """
 BINARY = None
+DATA = None  # what jobs keep; never in the source tree
+
+
+def environment(env=None):
+    return run_cases.clean_env({"STREAMLUA_DATA_DIR": DATA, **(env or {})})
 
 
 def call(*args, stdin=b"", env=None):
     p = subprocess.run([BINARY, *args], input=stdin, capture_output=True,
                        timeout=run_cases.TIMEOUT_S, cwd=TOP,
-                       env=run_cases.clean_env(env or {}))
+                       env=environment(env))
     return p.returncode, p.stdout.decode(), p.stderr.decode()
 
 
@@ -164,7 +169,7 @@ def a_closed_stdout_is_no_file_of_the_job():
                                 "fields = { a = 1 } }"))
         for line in ("version", "run " + path):
             p = subprocess.run(["/bin/sh", "-c", "%s %s >&-" % (BINARY, line)],
-                               capture_output=True)
+                               capture_output=True, env=environment())
             assert p.returncode == 74, p
             assert b"cannot write to stdout: Bad file" in p.stderr, p
 
@@ -203,7 +208,7 @@ def on_a_terminal(*args, until, env=None):
         raise Skipped(str(e)) from e
     p = subprocess.Popen([BINARY, *args], stdin=subprocess.DEVNULL,
                          stdout=subprocess.DEVNULL, stderr=slave,
-                         env=run_cases.clean_env(env or {}))
+                         env=environment(env))
     os.close(slave)
     out, asked = b"", False
     try:
@@ -419,8 +424,7 @@ class Job:
         """Run it; returns when its first checkpoint is there."""
         p = subprocess.Popen([BINARY, "run", self.file, "--data-dir",
                               self.data], stderr=subprocess.PIPE,
-                             stdout=subprocess.DEVNULL,
-                             env=run_cases.clean_env({}))
+                             stdout=subprocess.DEVNULL, env=environment())
         for line in p.stderr:
             if b" completed " in line:
                 return p
@@ -628,13 +632,22 @@ TESTS = [
 
 
 def main():
-    global BINARY
+    global BINARY, DATA
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("--bin", default=os.environ.get("STREAMLUA", "streamlua"))
     ap.add_argument("names", nargs="*")
     args = ap.parse_args()
     BINARY = os.path.abspath(args.bin)
     tests = [t for t in TESTS if not args.names or t.__name__ in args.names]
+    with tempfile.TemporaryDirectory() as DATA:
+        failed, skipped = run_tests(tests)
+    print("%d passed, %d failed, %d skipped"
+          % (len(tests) - failed - skipped, failed, skipped))
+    return 1 if failed else 0
+
+
+def run_tests(tests):
+    """How many failed, how many were skipped."""
     failed = skipped = 0
     for test in tests:
         try:
@@ -647,9 +660,7 @@ def main():
             failed += 1
             print("not ok", test.__name__)
             traceback.print_exc(file=sys.stdout)
-    print("%d passed, %d failed, %d skipped"
-          % (len(tests) - failed - skipped, failed, skipped))
-    return 1 if failed else 0
+    return failed, skipped
 
 
 if __name__ == "__main__":
