@@ -353,18 +353,24 @@ batch_end(struct sink_task *t, struct err *e)
     return check(t->sink, e);
 }
 
+/*
+ * Done means written: a round acknowledges what was flushed. A failure is
+ * looked for behind `waiting`, since the writer sets it before it counts the
+ * chunk as gone.
+ */
 static int
 flush(struct sink_task *t, struct err *e)
 {
     int r;
 
     give_away(t);
-    r = check(t->sink, e);
-    if (r < 0 || atomic_load(&t->waiting) == 0)
-        return r;
-    atomic_store(&t->wants_wake, true);
-    if (atomic_load(&t->waiting) != 0)
-        return ERR_AGAIN;
+    if (atomic_load(&t->waiting) != 0) {
+        atomic_store(&t->wants_wake, true);
+        if (atomic_load(&t->waiting) != 0) {
+            r = check(t->sink, e);
+            return r < 0 ? r : ERR_AGAIN;
+        }
+    }
     return check(t->sink, e);
 }
 

@@ -480,6 +480,43 @@ a_full_disk_behind_stdout_is_no_epipe(void **state)
                         "cannot write to stdout: No space left on device");
 }
 
+/* A round acknowledges what was flushed, so done must mean written, however
+ * the writer's failure and the question fall together. */
+static void
+a_flush_that_is_done_has_written_all_or_says_why_not(void **state)
+{
+    int full = open("/dev/full", O_WRONLY), tries, done = 0, wrong = 0;
+    FILE *f = tmpfile();
+
+    (void)state;
+    if (full == -1)
+        skip();
+    for (tries = 0; tries < 600; tries++) {
+        bool fails = tries % 3 != 0;
+        long before = lseek(fileno(f), 0, SEEK_END);
+        struct output out;
+        struct writer w;
+        struct err e;
+        int r;
+
+        open_output(&out, dup(fails ? full : fileno(f)), "{}");
+        new_writer(&w, &out, 0);
+        (void)put_line(&w, 0, &e);
+        do /* at once: this is the moment that is looked for */
+            r = stdout_sink_type.flush(w.t, &e);
+        while (r == ERR_AGAIN);
+        done +=
+            r == 0 && !fails && lseek(fileno(f), 0, SEEK_END) == before + 17;
+        wrong += fails && r != ERR_IO;
+        free_writer(&w);
+        close_output(&out);
+    }
+    (void)close(full);
+    (void)fclose(f);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(done, 200);
+}
+
 static void
 a_csv_header_comes_once_before_all_lines(void **state)
 {
@@ -532,6 +569,7 @@ main(void)
         cmocka_unit_test(
             a_reader_that_has_gone_is_told_once_then_output_is_dropped),
         cmocka_unit_test(a_full_disk_behind_stdout_is_no_epipe),
+        cmocka_unit_test(a_flush_that_is_done_has_written_all_or_says_why_not),
         cmocka_unit_test(a_csv_header_comes_once_before_all_lines),
     };
 
