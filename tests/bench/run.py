@@ -20,6 +20,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -59,12 +60,14 @@ class Bench:
         self.filled = {}
         self.results = {}
         self.outs = 0
+        self.datas = 0
 
     # --- programs -----------------------------------------------------------
     def job(self, name, *sets, stdout=None, kafka=True, bounded=True):
         summary = self.dir / "summary.json"
+        data = self.data()
         argv = [self.build / "streamlua", "run", HERE / "jobs" / f"{name}.lua",
-                "-q", "--summary", summary, "--data-dir", self.dir / "data"]
+                "-q", "--summary", summary, "--data-dir", data]
         argv += [x for s in sets for x in ("--set", s)]
         if kafka:
             argv += ["--bootstrap-servers", self.servers()]
@@ -72,7 +75,13 @@ class Bench:
                 argv += ["--bounded"]
         run = Run(argv, stdout=stdout or subprocess.DEVNULL)
         run.summary = json.loads(summary.read_text())
+        shutil.rmtree(data, ignore_errors=True)
         return run
+
+    def data(self):
+        """A data directory of its own: every run starts fresh."""
+        self.datas += 1
+        return self.dir / f"data-{self.datas}"
 
     def bare(self, topic):
         return Run([self.build / "tests/bench/bare_consumer", self.servers(),
@@ -263,13 +272,13 @@ def first_line_ms(argv):
 def bench_start(b):
     topic = b.topic("uniform", 1000)
     runs = 3 if b.args.quick else 15
-    argv = [b.build / "streamlua", "run", HERE / "jobs/first.lua", "-q",
-            "--data-dir", b.dir / "data"]
+    argv = [b.build / "streamlua", "run", HERE / "jobs/first.lua", "-q"]
     for name, more in (
             ("generator", []),
             ("kafka", ["--set", "from=kafka", "--set", f"topic={topic}",
                        "--bounded", "--bootstrap-servers", b.servers()])):
-        ms = sorted(first_line_ms(argv + more) for _ in range(runs))
+        ms = sorted(first_line_ms(argv + ["--data-dir", b.data()] + more)
+                    for _ in range(runs))
         b.line("cold start: exec to first line on stdout (aim 100 ms)", name,
                f"median {ms[len(ms) // 2]:.0f} ms, best {ms[0]:.0f}, worst "
                f"{ms[-1]:.0f} of {runs}", ms=ms[len(ms) // 2])
@@ -287,7 +296,7 @@ def proc_use(pid):
 def bench_idle(b):
     topic = b.topic("uniform", 1000)
     argv = [b.build / "streamlua", "run", HERE / "jobs/idle.lua", "-q",
-            "--data-dir", b.dir / "data", "--bootstrap-servers", b.servers(),
+            "--data-dir", b.data(), "--bootstrap-servers", b.servers(),
             "--set", f"topic={topic}", "--set", f"out={b.out()}"]
     proc = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
     settle, over = (2, 2) if b.args.quick else (5, 20)
@@ -314,6 +323,108 @@ def bench_keys(b):
            bytes=each)
 
 
+def bench_exactly_once(b):
+    """count10k with its output exactly once, against at least once."""
+    n = b.args.records
+    topic = b.topic("uniform", n)
+
+    def case(delivery, interval):
+        return lambda: b.job("count10k", f"topic={topic}", f"out={b.out()}",
+                             f"delivery={delivery}", f"interval={interval}",
+                             f"prefix=bench-{b.outs}")
+
+    done = b.in_turn(b.args.runs, [
+        ("at least once 10s", case("at_least_once", "10s")),
+        ("exactly once 1s", case("exactly_once", "1s")),
+        ("exactly once 100ms", case("exactly_once", "100ms")),
+    ])
+    b.table("exactly once", n, done, {"exactly once 1s": 0.9,
+                                      "exactly once 100ms": 0.75})
+    for name, runs in done.items():
+        rounds = runs[-1].summary["rounds"]
+        ms = sorted(r["ms"] for r in rounds)
+        commit = sorted(r["commit_ms"] for r in rounds)
+        pause = max(r["pause_us_max"] for r in rounds)
+        b.line("exactly once, rounds", name,
+               f"{len(rounds)} last rounds: median {ms[len(ms) // 2]} ms, "
+               f"worst {ms[-1]}; of it commit median "
+               f"{commit[len(commit) // 2]}; longest pause of a subtask "
+               f"{pause} us", ms=ms[len(ms) // 2], pause_us=pause)
+
+
+def ask_summary(proc, err):
+    """The summary object a running job writes for SIGUSR1."""
+    at = err.tell()
+    proc.send_signal(signal.SIGUSR1)
+    while True:
+        text = err.read()
+        if text.endswith("}\n") and '{"job"' in text:
+            return json.loads(text[text.rindex('{"job"'):])
+        err.seek(at)
+        time.sleep(0.005)
+
+
+def watch_job(argv, seconds, log):
+    """Run a job for so long: (time, records in, rounds) every 100 ms."""
+    samples = []
+    with open(log, "w", encoding="utf-8") as to:
+        proc = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=to)
+        with open(log, encoding="utf-8") as err:
+            until = time.monotonic() + seconds
+            time.sleep(0.3)
+            while time.monotonic() < until and proc.poll() is None:
+                s = ask_summary(proc, err)
+                samples.append((time.monotonic(),
+                                s["steps"]["gen"]["records_in"], s))
+                time.sleep(0.1)
+            rss = proc_use(proc.pid)[1]
+            proc.terminate()
+            if proc.wait() != 0:
+                raise SystemExit("bench: bigstate.lua failed")
+    return samples, rss
+
+
+def bench_bigstate(b):
+    """Rounds over large state: the dip of a round, restore, memory."""
+    keys = 100000 if b.args.quick else 10000000
+    warm, seconds = (2, 6) if b.args.quick else (60, 60)
+    interval = "1s" if b.args.quick else "10s"
+    data = b.data()
+    argv = [b.build / "streamlua", "run", HERE / "jobs/bigstate.lua", "-q",
+            "--data-dir", data, "--set", f"keys={keys}", "--set",
+            f"interval={interval}"]
+    samples, rss = watch_job(argv, warm + seconds, b.dir / "bigstate.log")
+    samples = [s for s in samples if s[0] - samples[0][0] >= warm]
+    inside, outside = [], []
+    for a, c in zip(samples, samples[1:]):
+        rate = (c[1] - a[1]) / (c[0] - a[0])
+        done = c[2]["checkpoints"]["completed"] > \
+            a[2]["checkpoints"]["completed"]
+        (inside if done else outside).append(rate)
+    rounds = samples[-1][2]["rounds"]
+    mean = sum(outside) / max(len(outside), 1)
+    dip = 1 - sum(inside) / max(len(inside), 1) / mean if inside else 0
+    held = samples[-1][2]["steps"]["state"]["keys"]
+    last = rounds[-1]
+    b.line("big state: rounds (aim: dip below 10 %)", f"{keys} keys",
+           f"{mean / 1e6:.2f} M records/s, {dip * 100:.0f} % less in the "
+           f"{len(inside)} tenths of a second in which a round ended; "
+           f"{held} keys, {rss / MIB:.0f} MiB; last round {last['puts']} keys, "
+           f"{last['bytes'] / MIB:.0f} MiB in {last['ms']} ms, of it sync "
+           f"{last['sync_ms']}, longest pause {last['pause_us_max']} us",
+           dip=dip, rate=mean, rss=rss, ms=last["ms"])
+    begin = time.monotonic()
+    samples, rss = watch_job(argv, 4 if b.args.quick else 30,
+                             b.dir / "bigstate.log")
+    first = next((s for s in samples if s[1] > 0), None)
+    if first is not None:
+        took = first[0] - begin
+        b.line("big state: restore", f"{held} keys",
+               f"{took:.2f} s from exec to the first records, "
+               f"{took / held * 1e6:.2f} s a million keys; "
+               f"{rss / MIB:.0f} MiB", seconds=took)
+
+
 def bench_latency(b):
     rate = 20000
     window, seconds = ("1s", 5) if b.args.quick else ("10s", 55)
@@ -321,7 +432,7 @@ def bench_latency(b):
     b.ktool("create", topic, PARTS)
     summary = b.dir / "latency.json"
     argv = [b.build / "streamlua", "run", HERE / "jobs/count10k.lua", "-q",
-            "--data-dir", b.dir / "data", "--bootstrap-servers", b.servers(),
+            "--data-dir", b.data(), "--bootstrap-servers", b.servers(),
             "--summary", summary, "--set", f"topic={topic}", "--set",
             f"out={out}", "--set", f"window={window}"]
     proc = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
@@ -351,6 +462,8 @@ BENCHES = {
     "idle": bench_idle,
     "keys": bench_keys,
     "latency": bench_latency,
+    "exactly_once": bench_exactly_once,
+    "bigstate": bench_bigstate,
 }
 
 
