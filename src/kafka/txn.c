@@ -401,7 +401,7 @@ renew_handle(struct txn_handle *h, struct err *e)
 
 #ifdef STREAMLUA_TEST_MODE
     /* The control of a test: what happens without fresh producers. */
-    if (h->client != NULL && h->ended_ms != 0 && fault_hit("txn_keep_handle"))
+    if (h->txn->running && h->ended_ms != 0 && fault_hit("txn_keep_handle"))
         return txn_handle_begin(h, e);
 #endif
     txn_handle_close(h);

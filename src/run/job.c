@@ -624,6 +624,7 @@ job_open(struct job *j, struct run *run, struct err *e)
     r = open_steps(j, e);
     if (r == 0)
         r = build(j, e);
+    j->built = r == 0;
     return r != 0 ? r : start_ckpt(j, e);
 }
 

@@ -81,6 +81,7 @@ struct job {
     bool described;             /* plan and code are in a round */
     bool already_done;          /* finished, and not to be started again */
 
+    bool built;              /* all subtasks are there */
     atomic_bool running;     /* slots are at work */
     bool stopping;           /* sources were told to stop */
     atomic_bool pipe_closed; /* stdout has no reader */

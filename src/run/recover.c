@@ -76,39 +76,6 @@ check_rival(struct job *j, struct err *e)
     return ERR_BUSY;
 }
 
-static int
-new_txn(struct job *j, struct err *e)
-{
-    const struct plan_step *s = &j->plan->steps[j->plan->txn_step];
-    struct conn_env env = {
-        .job = j->plan->name,
-        .step = s->name,
-        .place = s->place,
-        .opts = opt_get(s->opts, "conn"),
-        .job_opts = opt_get(j->plan->job, "options"),
-        .cli = j->conf->cli,
-        .parallelism = s->parallelism,
-        .src = (uint16_t)s->index,
-    };
-    struct txn_conf c = {.prefix = j->plan->txn_prefix,
-                         .interval_ms = j->plan->checkpoint_interval_ms,
-                         .owner = j->run->owner};
-    int r;
-
-    (void)snprintf(j->run->owner, sizeof j->run->owner, "%s-%u",
-                   j->run->home.owner, j->run->restarts);
-    j->txn_env = env;
-    c.env = &j->txn_env;
-    r = txn_new(&c, &j->txn, e);
-    if (r == 0 && j->run->restarts != 0)
-        r = check_rival(j, e);
-    if (r == 0)
-        r = txn_init(j->txn, e);
-    if (r != 0 && e->where[0] == '\0')
-        err_where(e, "%s", s->place);
-    return r;
-}
-
 /* ------------------------------------------------------ the equality rule */
 
 /* What the pending round says of itself. */
@@ -193,32 +160,97 @@ text_is(const struct buf *b, const char *text)
 }
 
 static int
+read_in(struct job *j, struct decide_in *ret, struct pending *pending,
+        struct err *e)
+{
+    struct home *h = &j->run->home;
+
+    *ret = (struct decide_in){.job = j->plan->name,
+                              .dir = h->dir,
+                              .store = h->status,
+                              .has_txn = j->txn != NULL,
+                              .store_had_txn =
+                                  text_is(&h->txn, j->plan->txn_prefix),
+                              .recover = recover_flag(j)};
+    memset(pending, 0, sizeof *pending);
+    ret->redo_owner = pending->owner;
+    if (h->status.pending == 0 || h->status.pending_damaged)
+        return 0;
+    return read_pending(h, pending, e);
+}
+
+/* A start that will be refused whatever happens until then must not fence a
+ * job that is well: what the marker says only grows. */
+static int
+refuse_early(struct job *j, struct err *e)
+{
+    struct pending pending;
+    struct decide_in in;
+    int r = read_in(j, &in, &pending, e);
+
+    if (r == 0)
+        r = txn_look(j->txn, &in.marker, e);
+    if (r != 0 || !in.marker.found || decide(&in, e) != DECIDE_REFUSE)
+        return r;
+    if (memcmp(in.marker.lineage, in.store.lineage, CONN_LINEAGE_SIZE) == 0 &&
+        in.marker.round <= in.store.complete && in.store.complete != 0)
+        return 0; /* behind: it may have been read too early */
+    return e->code;
+}
+
+static int
+new_txn(struct job *j, struct err *e)
+{
+    const struct plan_step *s = &j->plan->steps[j->plan->txn_step];
+    struct conn_env env = {
+        .job = j->plan->name,
+        .step = s->name,
+        .place = s->place,
+        .opts = opt_get(s->opts, "conn"),
+        .job_opts = opt_get(j->plan->job, "options"),
+        .cli = j->conf->cli,
+        .parallelism = s->parallelism,
+        .src = (uint16_t)s->index,
+    };
+    struct txn_conf c = {.prefix = j->plan->txn_prefix,
+                         .interval_ms = j->plan->checkpoint_interval_ms,
+                         .owner = j->run->owner};
+    int r;
+
+    (void)snprintf(j->run->owner, sizeof j->run->owner, "%s-%u",
+                   j->run->home.owner, j->run->restarts);
+    j->txn_env = env;
+    c.env = &j->txn_env;
+    r = txn_new(&c, &j->txn, e);
+    if (r == 0)
+        r = j->run->restarts != 0 ? check_rival(j, e) : refuse_early(j, e);
+    if (r == 0)
+        r = txn_init(j->txn, e);
+    if (r != 0 && e->where[0] == '\0')
+        err_where(e, "%s", s->place);
+    return r;
+}
+
+static int
 agree(struct job *j, struct err *e)
 {
     struct home *h = &j->run->home;
-    struct decide_in in = {.job = j->plan->name,
-                           .dir = h->dir,
-                           .store = h->status,
-                           .has_txn = j->txn != NULL,
-                           .store_had_txn =
-                               text_is(&h->txn, j->plan->txn_prefix),
-                           .recover = recover_flag(j)};
-    struct pending pending = {false, ""};
+    struct pending pending;
+    struct decide_in in;
     enum decision d;
-    int r = j->txn != NULL ? txn_look(j->txn, &in.marker, e) : 0;
+    int r = read_in(j, &in, &pending, e);
 
-    if (r == 0 && h->status.pending != 0 && !h->status.pending_damaged)
-        r = read_pending(h, &pending, e);
+    if (r == 0 && j->txn != NULL)
+        r = txn_look(j->txn, &in.marker, e);
     if (r != 0)
         return r;
-    in.redo_owner = pending.owner;
     j->run->seen = in.marker;
     if (in.recover == RECOVER_REWIND || in.recover == RECOVER_DISCARD)
         log_line(LOG_WARN,
                  "--recover=%s: begins from checkpoint %" PRIu64
                  " of '%s'; the marker is %s %" PRIu64
                  "; rows written since then may be doubled",
-                 h->recover == RECOVER_REWIND ? "rewind" : "discard-state",
+                 in.recover == RECOVER_REWIND ? "rewind" : "discard-state",
                  h->status.complete, h->dir,
                  in.marker.found ? "at" : "missing, not", in.marker.round);
     d = decide(&in, e);

@@ -46,14 +46,16 @@ sum_op(const struct op *op, struct step_sums *s)
 void
 step_sums(const struct job *j, uint32_t logical, struct step_sums *ret)
 {
-    const struct op_counters *shared = &j->ops.counters[logical];
-    const struct op_counters *base = &j->run->base[logical];
+    const struct op_counters *shared;
     uint32_t i, k, n;
     int c;
 
     memset(ret, 0, sizeof *ret);
     ret->watermark = WM_MAX;
-    sum_counts(base, ret);
+    sum_counts(&j->run->base[logical], ret);
+    if (!j->built)
+        return; /* a restart that did not come so far */
+    shared = &j->ops.counters[logical];
     for (i = 0; i < j->plan->chain_count; i++)
         for (k = 0; k < j->plan->chains[i].parallelism; k++) {
             const struct op_chain *ops = &j->subtasks[i][k].ops;
@@ -174,7 +176,8 @@ put_step(const struct job *j, const struct plan_step *s, struct buf *b)
         put_count(b, "bytes_in", sums.bytes_in);
     if (s->kind == STEP_SINK)
         put_count(b, "bytes_out", sums.bytes_out);
-    if (s->kind == STEP_SINK && j->ops.sink_types[s->index]->clamped != NULL)
+    if (s->kind == STEP_SINK && j->built &&
+        j->ops.sink_types[s->index]->clamped != NULL)
         put_count(b, "timestamp_clamped",
                   j->ops.sink_types[s->index]->clamped(j->ops.sinks[s->index]));
     if (s->kind == STEP_GLOBAL || s->kind == STEP_AGGREGATE) {
@@ -187,7 +190,7 @@ put_step(const struct job *j, const struct plan_step *s, struct buf *b)
         put_local(b, &sums);
     if (s->kind == STEP_GLOBAL || s->kind == STEP_AGGREGATE)
         put_count(b, "keys", sums.keys);
-    if (s->chain < j->plan->chain_count)
+    if (j->built)
         put_load(j, s, b);
     buf_addc(b, '}');
 }
