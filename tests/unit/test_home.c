@@ -405,6 +405,7 @@ from_is_refused_where_the_job_has_a_directory(void **state)
 
     assert_int_equal(open_home(&r), ERR_CONFIG);
 
+    assert_non_null(strstr(err.msg, "a data directory of its own"));
     assert_non_null(strstr(err.msg, "/job'"));
     assert_true(err.hint[0] != '\0');
     home_close(&r.home);
