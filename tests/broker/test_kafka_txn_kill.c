@@ -187,12 +187,16 @@ start(const struct job *j, enum phase phase, uint64_t round)
     _exit(127);
 }
 
+/* Wait for a process to end or stop, at most so long. SIGCHLD is blocked. */
 static void
 wait_ms(int64_t ms)
 {
     struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    sigset_t set;
 
-    (void)nanosleep(&t, NULL);
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGCHLD);
+    (void)sigtimedwait(&set, NULL, &t);
 }
 
 /* The successor of them all: recovers, and what is visible is exact. */
@@ -373,9 +377,14 @@ main(int argc, char **argv)
 #endif
     };
 
+    sigset_t set;
+
     servers = drive_servers();
     self = argv[0];
     if (argc == 6)
         return process_main(argv);
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
     return cmocka_run_group_tests_name("kafka_txn_kill", tests, NULL, NULL);
 }
