@@ -1,0 +1,112 @@
+/*
+ * Entries of keyed state: the header that all of them begin with, and how
+ * rounds know which have changed.
+ *
+ * Used by kstate and timers. Two bits take turns, so that a barrier touches
+ * no entry: those that changed in the round under way carry `dirty_bit` and
+ * stand in the list `dirty`; those that are frozen and not saved yet carry
+ * the other one and stand in `frozen`.
+ *
+ * | flags         | touched             | saved        | removed             |
+ * | neither bit   | + dirty_bit, listed |              | del if ENTRY_KEPT   |
+ * | dirty_bit     |                     | (not yet)    | del if ENTRY_KEPT   |
+ * | the other bit | saved first, then   | + ENTRY_KEPT | saved first, then   |
+ * |               | as neither          |              | del                 |
+ *
+ * A deletion goes into the round under way; of one name the last change
+ * counts, so one that is put again later in the round is there.
+ *
+ * Owner: one subtask. Limits: 2^32 - 1 entries in a list.
+ */
+#ifndef CORE_ENTRIES_H
+#define CORE_ENTRIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/snapshot.h"
+
+/* Flags of an entry; the other bits are the owner's. */
+enum {
+    ENTRY_A = 1u,
+    ENTRY_B = 2u,
+    ENTRY_CHANGED = ENTRY_A | ENTRY_B,
+    ENTRY_KEPT = 4u, /* a round has put it */
+    ENTRY_OWN = 8u   /* the first of the owner's bits */
+};
+
+/* At the begin of whatever can be indexed and saved. 16 bytes. */
+struct entry {
+    uint32_t hash;  /* for entry_index */
+    uint32_t place; /* in the list it stands in */
+    uint8_t flags;  /* ENTRY_... */
+    uint8_t type;   /* the owner's */
+    uint16_t small; /* the owner's: of a key its key group */
+    uint32_t extra; /* the owner's: of a key its length */
+};
+
+/* Pointers to entries; one that left is a hole. */
+struct entry_list {
+    struct entry **items;
+    size_t n, cap, holes;
+};
+
+struct rounds;
+
+/** Put what is frozen of an entry into r->into, and clear its frozen bit. */
+typedef void rounds_save_f(void *arg, struct entry *en);
+
+struct rounds {
+    uint8_t dirty_bit;        /* 0: nothing is tracked */
+    uint32_t max_parallelism; /* 0: nothing is tracked */
+    struct snapshot *next;    /* deletions of the round under way */
+    struct snapshot *into;    /* borrowed: of the frozen round, until saved */
+    struct entry_list dirty, frozen;
+    rounds_save_f *save;
+    void *arg;
+};
+
+/** Track nothing yet. @thread the owner. */
+void rounds_init(struct rounds *r, rounds_save_f *save, void *arg);
+void rounds_fini(struct rounds *r);
+/** Track changes, by key groups of `max_parallelism`. Before any entry. */
+void rounds_track(struct rounds *r, uint32_t max_parallelism);
+
+/** Whether an entry with these flags waits to be saved. */
+static inline bool
+rounds_is_frozen(const struct rounds *r, uint8_t flags)
+{
+    return r->into != NULL &&
+           (flags & (ENTRY_CHANGED ^ r->dirty_bit) & ENTRY_CHANGED) != 0;
+}
+
+/** The slow half of rounds_touch(). */
+void rounds_touch_slow(struct rounds *r, struct entry *en);
+/** Before an entry changes. */
+static inline void
+rounds_touch(struct rounds *r, struct entry *en)
+{
+    if ((en->flags & r->dirty_bit) != r->dirty_bit)
+        rounds_touch_slow(r, en);
+}
+/**
+ * Before an entry is freed: it leaves the lists, saved if it is frozen.
+ * The caller deletes it in r->next if it is ENTRY_KEPT after that.
+ */
+void rounds_leave(struct rounds *r, struct entry *en);
+
+/**
+ * Set apart what changed; O(1). Nothing may be frozen still.
+ * @return the snapshot of `round`, the caller's.
+ */
+struct snapshot *rounds_freeze(struct rounds *r, uint64_t round);
+/**
+ * The next frozen entry, which leaves the list with its frozen bit set, or
+ * NULL: the round is saved (r->into is NULL then).
+ */
+struct entry *rounds_frozen(struct rounds *r);
+/** Bytes of memory held by the lists. */
+size_t rounds_bytes(const struct rounds *r);
+
+#endif
