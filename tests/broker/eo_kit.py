@@ -138,12 +138,15 @@ def fault_binary():
 
 class EoJob(kit.Job):
     """A job of this test; start() runs it (again)."""
+    start_fault = None  # for every start that names no other
 
     def __init__(self, count=20000, binary=None, servers=None, live=None,
                  **params):
         self.live = live
         if live is not None:
             self.input, self.want = live.topic, None
+        elif count == 0:
+            self.input, self.want = None, None
         else:
             self.input, self.want = shared_input(count)
         self.name = "eo-%d-%d" % (os.getpid(), next(_serial))
@@ -160,6 +163,7 @@ class EoJob(kit.Job):
         if not hasattr(self, "ready"):
             self.ready = True
             return self
+        fault = fault or self.start_fault
         self.env = {"STREAMLUA_FAULT": fault} if fault else {}
         args = list(flags)
         given = dict({"name": self.name, "from": self.input, "to": self.out},
@@ -247,6 +251,11 @@ class EoJob(kit.Job):
         """Wait until round n is visible."""
         return until(lambda: self.marker() >= n and self.marker(),
                      "round %d" % n, wait_s, job=self)
+
+
+def copy_dir(source, target):
+    """A data directory without the socket of its process."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("control"))
 
 
 def differences(got, want):

@@ -223,7 +223,8 @@ class Proxy:
         self.changed = threading.Condition(self.lock)
         self.links = set()
         self.server = socket.create_server(address(listen), backlog=64)
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.acceptor = threading.Thread(target=self.accept, daemon=True)
+        self.acceptor.start()
 
     def accept(self):
         while True:
@@ -314,6 +315,8 @@ class Proxy:
         with self.lock:
             for held in self.wanted:
                 held.go.set()
+        self.server.shutdown(socket.SHUT_RDWR)  # wakes the acceptor
+        self.acceptor.join()
         self.server.close()
         self.cut_all()
 
