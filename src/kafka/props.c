@@ -27,6 +27,8 @@ static const struct advice owned[] = {
     {"auto.offset.reset", "the source's option `start`"},
     {"bootstrap.servers", "the option `bootstrap_servers`"},
     {"default_topic_conf", "the properties themselves"},
+    {"delivery.report.only.error",
+     "nothing: what is delivered is counted by the engine"},
     {"enable.auto.commit", "nothing: positions are kept by the engine"},
     {"enable.auto.offset.store", "nothing: positions are kept by the engine"},
     {"enable.idempotence", "the sink's option `delivery`"},
