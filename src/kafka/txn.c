@@ -111,15 +111,6 @@ txn_broken(struct txn *t, struct err *e)
     return b->code;
 }
 
-int
-txn_fault(const char *name, struct err *e)
-{
-    (void)err_set(e, ERR_UNAVAILABLE, "fault point %s", name);
-    if (e != NULL)
-        e->flags |= ERR_RETRIABLE;
-    return ERR_UNAVAILABLE;
-}
-
 bool
 txn_fenced(const struct txn *t)
 {

@@ -108,9 +108,6 @@ int txn_fault(const char *point, struct err *e);
 /** The first failure of a delivery stays. @thread any. */
 void txn_set_broken(struct txn *t, const struct err *e);
 
-/** A test asked for a failure here: ERR_UNAVAILABLE, retriable. */
-MUST_USE int txn_fault(const char *name, struct err *e);
-
 /** Begin to be patient. @thread that of txn.h. */
 void txn_patience(struct txn *t, struct client *c, const char *what,
                   struct patience *ret);
