@@ -60,6 +60,11 @@ make_op(struct builder *b, const struct plan_step *s, struct reader *in,
         return op_global_new(env, s, in, ret, e);
     case STEP_SINK:
         return op_sink_new(env, s, in, ret, e);
+    case STEP_PROCESS:
+    case STEP_DEDUP:
+    case STEP_SPLIT:
+    case STEP_CLOCK:
+        break;
     }
     return err_set(e, ERR_INTERNAL, "step kind %d", (int)s->kind);
 }

@@ -100,6 +100,10 @@ static const struct {
     [STEP_LOCAL] = {"local_aggregate", "aggregate"},
     [STEP_GLOBAL] = {"global_aggregate", "aggregate"},
     [STEP_AGGREGATE] = {"aggregate", "aggregate"},
+    [STEP_PROCESS] = {"process", "process"},
+    [STEP_DEDUP] = {"dedup", "dedup"},
+    [STEP_SPLIT] = {"split", "split"},
+    [STEP_CLOCK] = {"clock", "clock"},
     [STEP_SINK] = {"sink", "sink"},
 };
 
@@ -117,14 +121,31 @@ plan_kind_logical(enum step_kind kind)
     return kinds[kind].logical;
 }
 
-/* The kind of a step of the tree, or -1: local and global are never there. */
+const struct opt *
+plan_edge_key(const struct plan *p, const struct plan_edge *edge)
+{
+    const struct opt *to = p->steps[edge->to].opts;
+
+    return opt_get(edge->right ? opt_get(to, "right") : to, "key");
+}
+
+const char *
+plan_edge_on_null(const struct plan *p, const struct plan_edge *edge)
+{
+    const struct opt *to = p->steps[edge->to].opts;
+
+    return opt_str(edge->right ? opt_get(to, "right") : to, "on_null", "skip");
+}
+
+/* The kind of a step of the tree, or -1: the rewrite alone makes the phases
+ * of an aggregate, and clocks. */
 static int
 kind_of(const char *name)
 {
     int k;
 
     for (k = 0; k < KIND_COUNT; k++)
-        if (k != STEP_LOCAL && k != STEP_GLOBAL &&
+        if (k != STEP_LOCAL && k != STEP_GLOBAL && k != STEP_CLOCK &&
             strcmp(kinds[k].name, name) == 0)
             return k;
     return -1;

@@ -342,6 +342,11 @@ explain_put_step(struct buf *out, const struct plan_step *s)
     case STEP_AGGREGATE:
         put_aggregate(out, s);
         break;
+    case STEP_PROCESS:
+    case STEP_DEDUP:
+    case STEP_SPLIT:
+    case STEP_CLOCK:
+        break;
     case STEP_SINK:
         put_sink(out, s->opts);
         break;

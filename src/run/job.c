@@ -316,6 +316,10 @@ needs_script(const struct plan_step *s)
     case STEP_SELECT:
     case STEP_LOCAL:
     case STEP_AGGREGATE:
+    case STEP_PROCESS:
+    case STEP_DEDUP:
+    case STEP_SPLIT:
+    case STEP_CLOCK:
         break;
     }
     return has_func(s->opts);
