@@ -37,21 +37,53 @@ temp_name(const char *name, char out[PART_TEMP_SIZE])
 char *
 part_dir_where(const char *path)
 {
-    char *real = realpath(path, NULL), *cwd, *ret;
+    char *real = realpath(path, NULL), *above, *ret;
+    const char *slash = strrchr(path, '/');
     struct buf b;
 
-    if (real != NULL || *path == '/') {
-        ret = mem_strdup(real != NULL ? real : path);
+    if (real != NULL) {
+        ret = mem_strdup(real);
         free(real);
         return ret;
     }
+    /* What is not there yet: its name below where the rest leads. */
     buf_init(&b);
-    cwd = getcwd(NULL, 0);
-    buf_addf(&b, "%s/%s", cwd != NULL ? cwd : ".", path);
+    buf_add(&b, path, slash != NULL ? (size_t)(slash - path) : 0);
+    if (b.len == 0)
+        buf_adds(&b, slash != NULL ? "/" : ".");
+    above = *path != '\0' && strcmp(path, "/") != 0 && strcmp(path, ".") != 0
+                ? part_dir_where(buf_cstr(&b))
+                : mem_strdup(path);
+    buf_clear(&b);
+    buf_adds(&b, above);
+    if (slash != NULL)
+        path = slash + 1;
+    if (*path != '\0' && strcmp(path, ".") != 0)
+        buf_addf(&b, "%s%s", b.len > 0 && b.data[b.len - 1] == '/' ? "" : "/",
+                 path);
     ret = mem_strdup(buf_cstr(&b));
+    free(above);
     buf_fini(&b);
-    free(cwd);
     return ret;
+}
+
+/* So that a directory that was made is not lost with what is in it. */
+static int
+sync_above(const char *path, struct err *e)
+{
+    char *above = mem_strdup(path), *slash = strrchr(above, '/');
+    const char *dir = slash == NULL ? "." : slash == above ? "/" : above;
+    int fd, r = 0;
+
+    if (slash != NULL && slash != above)
+        *slash = '\0';
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd == -1 || (fsync(fd) != 0 && errno != EINVAL))
+        r = err_set(e, ERR_IO, "cannot sync '%s': %s", dir, strerror(errno));
+    if (fd != -1)
+        (void)close(fd);
+    free(above);
+    return r;
 }
 
 /* Make the directory and those above it. */
@@ -71,7 +103,9 @@ make_dir(const char *path, struct err *e)
         if (c != '/' && c != '\0')
             continue;
         *at = '\0';
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST && stat(copy, &st) != 0)
+        if (mkdir(copy, 0777) == 0)
+            r = sync_above(copy, e);
+        else if (errno != EEXIST && stat(copy, &st) != 0)
             r = err_set(e, ERR_IO, "cannot make the directory '%s': %s", copy,
                         strerror(errno));
         *at = c;

@@ -47,7 +47,8 @@ struct restore {
     struct known *known; /* by name */
     uint32_t count;
     size_t cap;
-    bool temps; /* some part is in progress */
+    bool remembered; /* the checkpoint knows the sink */
+    bool temps;      /* some part is in progress */
 };
 
 static int
@@ -97,6 +98,8 @@ file_restore_check_path(const struct conn_env *env, const char *path,
         size_t len;
         int same = read_head(&r, path, &then, &len);
 
+        if (from->blobs[i].len == 0)
+            continue; /* the step was another kind of sink */
         if (r.bad)
             return damaged(e);
         if (!same)
@@ -176,7 +179,10 @@ read_blobs(struct restore *rs, struct err *e)
     int r = 0;
 
     for (i = 0; from != NULL && i < from->count && r == 0; i++)
-        r = read_blob(rs, i, &from->blobs[i], e);
+        if (from->blobs[i].len != 0) {
+            rs->remembered = true;
+            r = read_blob(rs, i, &from->blobs[i], e);
+        }
     if (rs->count > 1)
         qsort(rs->known, rs->count, sizeof *rs->known, by_name);
     for (i = 1; r == 0 && i < rs->count; i++)
@@ -259,7 +265,7 @@ check_new_step(const struct restore *rs, struct err *e)
     const struct conn_ckpt *c = rs->env->ckpt;
     int r;
 
-    if (rs->env->restored != NULL || c->round == 0 || !rs->temps ||
+    if (rs->remembered || c->round == 0 || !rs->temps ||
         rs->verdict == MARKER_NEW || rs->verdict == MARKER_REPLACE)
         return 0;
     r = err_set(e, ERR_JOBFILE,

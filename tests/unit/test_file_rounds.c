@@ -542,6 +542,58 @@ parts_of_a_step_that_changed_its_name_are_not_thrown_away(void **state)
 }
 
 static void
+a_step_that_was_another_kind_of_sink_begins_anew(void **state)
+{
+    char *dir = help_dir_make();
+    struct job j;
+
+    (void)state;
+    job_init(&j, dir);
+    j.ckpt.round = 4;
+    buf_init(help_blobs_add(&j.kept)); /* stdout remembers nothing */
+    start(&j, 1);
+    put(&j, 0, 1);
+    finish(&j);
+    assert_string_equal(listing(&j), P0_1 "\n");
+    assert_non_null(strstr(content(&j, ".streamlua"), "\nround 5\n"));
+    job_fini(&j);
+    help_dir_remove(&dir);
+}
+
+static void
+a_directory_that_is_gone_is_where_it_was(void **state)
+{
+    static const char *const names[][2] = {
+        {"out", ""}, {"./out", ""}, {"out/", ""}, {"../", "/out/."}};
+    char *dir = help_dir_make(), *cwd = getcwd(NULL, 0), name[300];
+    struct job j;
+    size_t i;
+
+    (void)state;
+    job_init(&j, dir);
+    start(&j, 1);
+    put(&j, 0, 1);
+    complete_round(&j);
+    stop(&j);
+    remove_file(&j, ".streamlua");
+    remove_file(&j, TEMP(P0_1));
+    assert_int_equal(chdir(dir), 0);
+    for (i = 0; i < 4; i++) {
+        (void)snprintf(name, sizeof name, "%s%s%s", names[i][0],
+                       i == 3 ? strrchr(dir, '/') + 1 : "", names[i][1]);
+        assert_int_equal(rmdir("out"), 0);
+        j.dir = name;
+        /* Not another path: it has lost its marker. */
+        assert_int_equal(try_start(&j, 1), ERR_CONFIG);
+        assert_non_null(strstr(j.e.msg, "has no marker"));
+    }
+    assert_int_equal(chdir(cwd), 0);
+    free(cwd);
+    job_fini(&j);
+    help_dir_remove(&dir);
+}
+
+static void
 a_directory_has_one_sink(void **state)
 {
     char *dir = help_dir_make();
@@ -574,7 +626,7 @@ damaged_snapshots_are_refused(void **state)
     b = &j.kept.blobs[0];
     buf_addc(b, 0);
     assert_int_equal(try_start(&j, 1), ERR_IO);
-    for (b->len--; b->len > 0;) {
+    for (b->len--; b->len > 1;) {
         b->len--;
         assert_int_equal(try_start(&j, 1), ERR_IO);
     }
@@ -687,6 +739,8 @@ main(void)
         cmocka_unit_test(another_path_is_refused_before_anything_is_made),
         cmocka_unit_test(
             parts_of_a_step_that_changed_its_name_are_not_thrown_away),
+        cmocka_unit_test(a_step_that_was_another_kind_of_sink_begins_anew),
+        cmocka_unit_test(a_directory_that_is_gone_is_where_it_was),
         cmocka_unit_test(a_directory_has_one_sink),
         cmocka_unit_test(damaged_snapshots_are_refused),
         cmocka_unit_test(many_parts_in_a_round_do_not_use_up_the_open_files),
