@@ -372,7 +372,7 @@ cli_parse(int argc, char **argv, struct cli *ret, struct err *e)
     if (check_flags(ret, e) != 0 || read_env(ret, e) != 0 ||
         check_flags(ret, e) != 0)
         return e->code;
-    if ((1u << ret->verb & (FOR_JOB | FOR_SAVEPOINT)) != 0 &&
+    if ((1u << ret->verb & (FOR_JOB | FOR_SAVEPOINT | FOR_NEW)) != 0 &&
         ret->operand == NULL)
         return err_set(e, ERR_USAGE, "%s: %s is missing",
                        cli_verbs[ret->verb].name, cli_verbs[ret->verb].operand);
@@ -415,6 +415,25 @@ cli_count(const struct cli *c, enum cli_flag_id f, uint32_t max, uint32_t *ret,
                        "%s: expected a whole number from 1 to %u, got \"%s\"",
                        flag_source(c, f, name), max, c->values[f]);
     *ret = (uint32_t)v;
+    return 0;
+}
+
+int
+cli_number(const struct cli *c, enum cli_flag_id f, double dflt, double *ret,
+           struct err *e)
+{
+    char name[ENV_NAME_MAX];
+    double v;
+
+    if (c->values[f] == NULL) {
+        *ret = dflt;
+        return 0;
+    }
+    if (!num_read_double(c->values[f], strlen(c->values[f]), &v) || v <= 0)
+        return err_set(e, ERR_USAGE,
+                       "%s: expected a number above 0, got \"%s\"",
+                       flag_source(c, f, name), c->values[f]);
+    *ret = v;
     return 0;
 }
 

@@ -30,6 +30,8 @@ enum cli_verb_id {
     VERB_EXPLAIN,
     VERB_SAVEPOINT,
     VERB_STATE,
+    VERB_NEW,
+    VERB_SIZE,
     VERB_VERSION,
     VERB_HELP,
     VERB_COUNT /* verbs of this version; later ones stand behind it */
@@ -41,10 +43,13 @@ enum { /* which verbs take a flag */
        FOR_EXPLAIN = 1u << VERB_EXPLAIN,
        FOR_SAVEPOINT = 1u << VERB_SAVEPOINT,
        FOR_STATE = 1u << VERB_STATE,
+       FOR_NEW = 1u << VERB_NEW,
+       FOR_SIZE = 1u << VERB_SIZE,
        FOR_VERSION = 1u << VERB_VERSION,
        FOR_HELP = 1u << VERB_HELP,
        FOR_JOB = FOR_RUN | FOR_CHECK | FOR_EXPLAIN,
-       FOR_ALL = FOR_JOB | FOR_SAVEPOINT | FOR_STATE | FOR_VERSION | FOR_HELP,
+       FOR_ALL = FOR_JOB | FOR_SAVEPOINT | FOR_STATE | FOR_NEW | FOR_SIZE |
+                 FOR_VERSION | FOR_HELP,
 };
 
 enum cli_flag_id {
@@ -70,6 +75,16 @@ enum cli_flag_id {
     FLAG_DRAIN,
     FLAG_AT,
     FLAG_LIMIT,
+    FLAG_TEMPLATE,
+    FLAG_FORCE,
+    FLAG_RATE,
+    FLAG_CAPACITY,
+    FLAG_UTILIZATION,
+    FLAG_SLOTS_PER_WORKER,
+    FLAG_PARTITIONS,
+    FLAG_MAX_PARALLELISM,
+    FLAG_BACKLOG,
+    FLAG_WITHIN,
     FLAG_JSON,
     FLAG_DOT,
     FLAG_LOG_FORMAT,
@@ -146,6 +161,12 @@ const char *cli_text(const struct cli *c, enum cli_flag_id f);
  */
 MUST_USE int cli_count(const struct cli *c, enum cli_flag_id f, uint32_t max,
                        uint32_t *ret, struct err *e);
+/**
+ * A flag's number, above 0 and finite; `dflt` if not given.
+ * @return 0 or ERR_USAGE. @thread main.
+ */
+MUST_USE int cli_number(const struct cli *c, enum cli_flag_id f, double dflt,
+                        double *ret, struct err *e);
 /** A flag's duration in ms, `dflt_ms` if not given or given without value. */
 MUST_USE int cli_duration(const struct cli *c, enum cli_flag_id f,
                           int64_t dflt_ms, int64_t *ret_ms, struct err *e);

@@ -75,6 +75,10 @@ static const char *const operand_help[VERB_COUNT] = {
     [VERB_SAVEPOINT] =
         "  JOB is a job's name under --data-dir, or the path of its directory\n"
         "  with a / in it. The path of the savepoint is printed.\n",
+    [VERB_NEW] = "  NAME is the folder that is made; its last part is the "
+                 "job's name.\n"
+                 "  The next two commands are printed.\n",
+    [VERB_SIZE] = "  FILE is a job: slots are those of its plan.\n",
     [VERB_STATE] =
         "  JOB is a job's name under --data-dir; DIR a path with a / in it,\n"
         "  also of a savepoint. The last complete checkpoint is shown:\n"

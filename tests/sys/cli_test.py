@@ -93,8 +93,8 @@ def a_file_that_cannot_be_read_is_65():
 def every_verb_and_flag_has_help():
     rc, overview, _ = call("help")
     assert rc == 0
-    for verb in ("run", "check", "explain", "savepoint", "state", "version",
-                 "help"):
+    for verb in ("run", "check", "explain", "savepoint", "state", "new",
+                 "size", "version", "help"):
         assert re.search(r"^  %s\b" % verb, overview, re.M), overview
         rc, out, _ = call("help", verb)
         assert rc == 0 and out.startswith("usage: streamlua " + verb), out
@@ -108,7 +108,8 @@ def every_verb_and_flag_has_help():
 def the_manual_page_names_every_flag():
     with open(os.path.join(TOP, "doc", "streamlua.1")) as f:
         page = f.read().replace("\\-", "-")
-    for verb in ("run", "check", "explain", "savepoint", "state", "version"):
+    for verb in ("run", "check", "explain", "savepoint", "state", "new",
+                 "size", "version"):
         _, out, _ = call("help", verb)
         for flag in re.findall(r"^  (?:-\w, )?(--?[\w-]+)", out, re.M):
             assert flag in page, "doc/streamlua.1 lacks " + flag
@@ -601,6 +602,125 @@ def a_stopped_job_is_copied_under_its_lock():
             assert job.state("list", "kept")[0] == 0
 
 
+def size_is_arithmetic():
+    base = ["size", "--rate", "48000", "--capacity", "4000"]
+    rc, out, err = call(*base)
+    assert (rc, out, err) == (0, "parallelism 16\nslots 16\nworkers 8\n"
+                              "binds rate\n", ""), (out, err)
+    rc, out, _ = call(*base, "--backlog", "3600000", "--within", "10m",
+                      "--slots-per-worker", "4", "--json")
+    assert json.loads(out) == {"parallelism": 18, "slots": 18, "workers": 5,
+                               "binds": "catch-up"}, out
+    for flag, name in (("--partitions", "partitions"),
+                       ("--max-parallelism", "key-groups")):
+        rc, out, err = call(*base, flag, "12", "--json")
+        assert json.loads(out) == {"parallelism": 12, "slots": 12,
+                                   "workers": 6, "binds": name}, out
+        assert rc == 0 and "16 subtasks are needed, and 12 do 36000" in err
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "job.lua")
+        with open(path, "w") as f:
+            f.write("""local s = require "streamlua"
+local job = s.job("t", { parallelism = 3, max_parallelism = 20 })
+job:source("in", s.generator { partitions = 64, fields = { i = 1 } },
+           { slot_sharing_group = "in" })
+   :key_by "i":window(s.global()):aggregate { n = s.count() }
+   :sink("out", s.stdout())
+return job
+""".replace('"in" })', '"in", parallelism = 2 })'))
+        rc, out, err = call("size", path)
+        assert (rc, out) == (0, "parallelism 3\nslots 3\nworkers 2\n"), out
+        rc, out, err = call("size", path, "--parallelism", "5")
+        assert out == "parallelism 5\nslots 5\nworkers 3\n", out
+        rc, out, err = call("size", path, *base[1:])
+        assert out.startswith("parallelism 16\nslots 16\n"), out
+        rc, out, err = call("size", path, "--rate", "96000", "--capacity",
+                            "4000")
+        assert out.startswith("parallelism 20\n"), out
+        assert out.endswith("binds key-groups\n") and "32 subtasks" in err
+
+
+def sizes_that_cannot_be_computed_are_refused():
+    refused(["size"], "give --rate and --capacity, or a FILE")
+    for flags, why in (
+            ("--rate 5", "--rate and --capacity"),
+            ("--capacity 5", "--rate and --capacity"),
+            ("--rate 0 --capacity 5", "--rate: expected a number above 0"),
+            ("--rate x --capacity 5", "--rate: expected a number above 0"),
+            ("--rate 5 --capacity 5 --backlog 5", "--backlog and --within"),
+            ("--rate 5 --capacity 5 --backlog 5 --within 0", "--within: "),
+            ("--rate 5 --capacity 5 --utilization 1.1", "--utilization: "),
+            ("--rate 5 --capacity 5 --parallelism 5", "give one of them"),
+            ("x.lua --partitions 5", "--partitions needs --rate"),
+            ("--rate 5 --capacity 5 --partitions 0", "--partitions: ")):
+        refused(["size", *flags.split()], why)
+    assert call("size", "no/such.lua")[0] == 65
+
+
+def new_writes_a_job_whose_next_commands_work():
+    with tempfile.TemporaryDirectory() as d:
+        env = dict(environment(), HOME=d, PATH=os.path.join(d, "bin") + ":" +
+                   os.environ["PATH"])
+        os.mkdir(os.path.join(d, "bin"))
+        os.symlink(BINARY, os.path.join(d, "bin", "streamlua"))
+        for name, template, want in (
+                ("plain", [], '{"host":"a","window_start"'),
+                ("it's/words", ["--template", "wordcount"],
+                 '{"word":"be","n":2}')):
+            os.makedirs(os.path.dirname(os.path.join(d, name)), exist_ok=True)
+            p = subprocess.run([BINARY, "new", name, *template], cwd=d,
+                               env=env, capture_output=True, text=True)
+            assert p.returncode == 0 and p.stderr == "", p
+            assert sorted(os.listdir(os.path.join(d, name))) == [
+                ".luacheckrc", ".luarc.json", "README.md", "job.lua",
+                "job_test.lua"], p
+            commands = p.stdout.splitlines()
+            assert len(commands) == 2, p
+            for command in commands:
+                p = subprocess.run(["/bin/sh", "-c", command], cwd=d, env=env,
+                                   capture_output=True, text=True)
+                assert p.returncode == 0, (command, p)
+            assert want in p.stdout, p
+            with open(os.path.join(d, name, ".luarc.json")) as f:
+                assert json.load(f)["runtime.version"] == "Lua 5.4"
+            with open(os.path.join(d, name, "README.md")) as f:
+                readme = f.read()
+            assert readme.startswith("# %s\n" % os.path.basename(name)), readme
+            assert "@" not in readme and "run job.lua\n" in readme, readme
+            with open(os.path.join(d, name, "job.lua")) as f:
+                assert 's.job%s"%s"' % ("(" if not template else " ",
+                                        os.path.basename(name)) in f.read()
+
+
+def new_writes_over_nothing_unless_told():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "mine")
+        os.mkdir(path)
+        with open(os.path.join(path, "job.lua"), "w") as f:
+            f.write("mine")
+        with open(os.path.join(path, "other"), "w") as f:
+            f.write("mine")
+        rc, out, err = call("new", path)
+        assert (rc, out) == (73, "") and "exists already" in err, (rc, err)
+        assert sorted(os.listdir(path)) == ["job.lua", "other"]
+        rc, out, err = call("new", path + "/", "--force")
+        assert rc == 0 and path + "/job.lua" in out, (out, err)
+        with open(os.path.join(path, "job.lua")) as f:
+            assert f.read().startswith("-- Metrics of each host")
+        with open(os.path.join(path, "other")) as f:
+            assert f.read() == "mine"
+        rc, out, err = call("new", os.path.join(path, "other"), "--force")
+        assert rc == 73 and "it is no folder" in err, (rc, err)
+        rc, out, err = call("new", os.path.join(d, "no", "such"))
+        assert rc == 73 and "cannot make" in err, (rc, err)
+    refused(["new"], "NAME is missing")
+    refused(["new", "9x"], "cannot be the name of a job")
+    refused(["new", "x", "--template", "fraud"],
+            "template fraud is not available in this version")
+    refused(["new", "x", "--template", "nix"],
+            "--template: expected metrics|wordcount|fraud")
+
+
 TESTS = [
     version_names_itself_first,
     wrong_calls_are_one_line_and_a_hint,
@@ -628,6 +748,10 @@ TESTS = [
     state_is_named_by_job_path_and_checkpoint,
     a_running_job_is_seen_and_makes_its_savepoint,
     a_stopped_job_is_copied_under_its_lock,
+    size_is_arithmetic,
+    sizes_that_cannot_be_computed_are_refused,
+    new_writes_a_job_whose_next_commands_work,
+    new_writes_over_nothing_unless_told,
 ]
 
 
