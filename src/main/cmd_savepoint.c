@@ -14,10 +14,11 @@
 #include "base/mem.h"
 #include "main/cmd.h"
 #include "main/job_dir.h"
+#include "main/savepoint_copy.h"
 #include "run/control.h"
 #include "state/store.h"
 
-enum { COPY_ENTRIES = 100000, NUMBERS_MAX = 1000000 };
+enum { NUMBERS_MAX = 1000000 };
 
 /* Where it goes by default: beside the job, by the first free number. */
 static char *
@@ -59,97 +60,6 @@ ask_job(const struct cli *c, const struct job_dir *job, const char *to,
     return r;
 }
 
-/* Whether transactions decide if the pending round counts. */
-static int
-has_transactions(struct store *s, bool *ret, struct err *e)
-{
-    struct store_reader *reader = NULL;
-    const void *prefix;
-    size_t len;
-    int r;
-
-    r = store_reader_new(s, &reader, e);
-    if (r == 0)
-        r = store_reader_begin(reader, STORE_VIEW_NEWEST, e);
-    if (r != 0)
-        goto end;
-    r = store_reader_blob(reader, "txn", &prefix, &len, e);
-    *ret = r == 1 && len > 0;
-    store_reader_end(reader);
-end:
-    store_reader_free(&reader);
-    return r < 0 ? r : 0;
-}
-
-/*
- * A job that died between the two steps of a round leaves one pending. With
- * transactions only Kafka knows whether its output is visible, so nobody but
- * the job itself may decide; without, the round is durable and counts.
- */
-static int
-settle_pending(struct store *s, const struct job_dir *job, struct err *e)
-{
-    struct store_status st;
-    bool txn = false;
-    int r;
-
-    store_status(s, &st);
-    if (st.pending == 0)
-        return 0;
-    if (st.pending_damaged) /* it cannot even be asked */
-        txn = true;
-    else if (has_transactions(s, &txn, e) != 0)
-        return e->code;
-    if (!txn)
-        return store_round_complete(s, st.pending, 0, e);
-    r = err_set(e, ERR_CONFIG,
-                "job %s ended while it committed checkpoint %llu, and only "
-                "its Kafka transactions know whether it counts",
-                job->name, (unsigned long long)st.pending);
-    err_hint(e, "start the job once, which settles it, and take the savepoint "
-                "while it runs");
-    return r;
-}
-
-static int
-copy_store(struct store *s, const char *to, struct err *e)
-{
-    struct store_copy *copy = NULL;
-    int r = store_copy_begin(s, to, NULL, &copy, e);
-
-    if (r == 0)
-        do
-            r = store_copy_step(copy, COPY_ENTRIES, e);
-        while (r == 1);
-    store_copy_free(&copy);
-    return r;
-}
-
-/* @return 0; ERR_BUSY if some process holds the lock, and others. */
-static int
-copy_stopped(const struct job_dir *job, const char *to, struct err *e)
-{
-    struct store_opts o = {.dir = job->path};
-    struct store_status st;
-    struct store *s = NULL;
-    int r;
-
-    r = store_open(&o, &s, e);
-    if (r != 0)
-        return r;
-    r = settle_pending(s, job, e);
-    store_status(s, &st);
-    if (r == 0 && st.complete == 0)
-        r = err_set(e, ERR_CONFIG,
-                    "job %s has no complete checkpoint yet: there is nothing "
-                    "to copy",
-                    job->name);
-    if (r == 0)
-        r = copy_store(s, to, e);
-    store_close(&s);
-    return r;
-}
-
 static int
 not_running(const struct cli *c, const struct job_dir *job, struct err *e)
 {
@@ -183,14 +93,14 @@ make(const struct cli *c, const struct job_dir *job, const char *to,
         goto end;
     r = not_running(c, job, e);
     if (r == 0)
-        r = copy_stopped(job, to, e);
+        r = savepoint_copy(job, to, e);
     if (r == 0 && cli_has(c, FLAG_STOP))
         log_line(LOG_INFO, "job %s is not running: nothing to stop", job->name);
     if (r != ERR_BUSY)
         goto end;
     r = ask_job(c, job, absolute, e); /* it has started meanwhile */
     if (r == 0) {
-        r = copy_stopped(job, to, e); /* or ended */
+        r = savepoint_copy(job, to, e); /* or ended */
         if (r == ERR_BUSY)
             err_hint(e, "it does not answer: it starts, or it ends; try "
                         "again");
