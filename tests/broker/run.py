@@ -4,8 +4,8 @@
 usage: run.py [PROGRAM]...
 
 Without arguments: the cmocka programs in $top_builddir/tests/broker, and
-the scripts tests/broker/jobs_test.py and job_*.py of the source tree (whole
-jobs; they get STREAMLUA and KTOOL). All of them find the broker in
+the scripts tests/broker/jobs_test.py, eo_test.py and job_*.py of the source
+tree (whole jobs; they get STREAMLUA and KTOOL). All of them find the broker in
 STREAMLUA_TEST_BROKER (host:port), STREAMLUA_TEST_BROKER_SASL,
 STREAMLUA_TEST_BROKER_DIR (its data) and STREAMLUA_TEST_BROKER_TOOL (broker.py, to kill and restart it).
 STREAMLUA_KEEP=DIR keeps the broker's data and log in DIR. The last line is
@@ -23,6 +23,7 @@ import broker
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_S = 600
+EO_LIMIT_S = 24 * 3600 if os.environ.get("STREAMLUA_LONG") else 1500
 COUNT = {k: re.compile(r"^\[ *%s *\] (\d+) test\(s\)" % k, re.M)
          for k in ("PASSED", "FAILED", "SKIPPED")}
 PLAIN = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$",
@@ -32,7 +33,8 @@ PLAIN = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$",
 def programs(build):
     found = sorted(p for p in (build / "tests" / "broker").glob("test_kafka_*")
                    if p.suffix == "" and os.access(p, os.X_OK))
-    return found + [HERE / "jobs_test.py"] + sorted(HERE.glob("job_*.py"))
+    return found + [HERE / "jobs_test.py", HERE / "eo_test.py"] + \
+        sorted(HERE.glob("job_*.py"))
 
 
 def run(program, env):
@@ -42,13 +44,14 @@ def run(program, env):
         args.insert(0, sys.executable)
     p = subprocess.Popen(args, env=env, stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, start_new_session=True)
+    limit = EO_LIMIT_S if program.name == "eo_test.py" else LIMIT_S
     try:
-        out, _ = p.communicate(timeout=LIMIT_S)
+        out, _ = p.communicate(timeout=limit)
         status = p.returncode
     except subprocess.TimeoutExpired:
         os.killpg(p.pid, signal.SIGKILL)
         out, _ = p.communicate()
-        status = "none within %d s" % LIMIT_S
+        status = "none within %d s" % limit
     text = out.decode(errors="replace")
     sys.stdout.write(text)
     if status == 77:
