@@ -18,6 +18,7 @@ enum { MAX_PAR = 128, UTIL_KEYS = 40 };
 struct item {
     char *name, *value; /* name_len, value_len bytes */
     size_t name_len, value_len;
+    uint64_t hash; /* of the name */
 };
 
 struct items {
@@ -28,10 +29,12 @@ struct items {
 static inline struct item *
 items_find(struct items *l, const void *name, size_t len)
 {
+    uint64_t hash = hash_key(name, len);
     size_t i;
 
     for (i = 0; i < l->n; i++)
-        if (l->at[i].name_len == len && memcmp(l->at[i].name, name, len) == 0)
+        if (l->at[i].hash == hash && l->at[i].name_len == len &&
+            memcmp(l->at[i].name, name, len) == 0)
             return &l->at[i];
     return NULL;
 }
@@ -48,16 +51,25 @@ items_del(struct items *l, const void *name, size_t len)
     *i = l->at[--l->n];
 }
 
+/* Append what is not there. */
+static inline void
+items_add(struct items *l, const void *name, size_t len, const void *value,
+          size_t value_len)
+{
+    mem_grow(&l->at, &l->cap, l->n + 1, sizeof *l->at);
+    l->at[l->n++] = (struct item){.name = mem_dup(name, len),
+                                  .value = mem_dup(value, value_len),
+                                  .name_len = len,
+                                  .value_len = value_len,
+                                  .hash = hash_key(name, len)};
+}
+
 static inline void
 items_set(struct items *l, const void *name, size_t len, const void *value,
           size_t value_len)
 {
     items_del(l, name, len);
-    mem_grow(&l->at, &l->cap, l->n + 1, sizeof *l->at);
-    l->at[l->n++] = (struct item){.name = mem_dup(name, len),
-                                  .value = mem_dup(value, value_len),
-                                  .name_len = len,
-                                  .value_len = value_len};
+    items_add(l, name, len, value, value_len);
 }
 
 static inline void
@@ -85,7 +97,7 @@ items_copy(struct items *to, const struct items *from)
 
     items_clear(to);
     for (i = 0; i < from->n; i++)
-        items_set(to, from->at[i].name, from->at[i].name_len, from->at[i].value,
+        items_add(to, from->at[i].name, from->at[i].name_len, from->at[i].value,
                   from->at[i].value_len);
 }
 
@@ -311,46 +323,54 @@ struct input { /* one record, or a watermark, or a flush of late rows */
 static inline uint32_t
 input_key(const struct input *in, char out[16])
 {
+    if (in->key == 0) /* the key of key_by {} */
+        return 0;
     return (uint32_t)snprintf(out, 16, "key-%u", in->key);
 }
 
-/* Give a record to the state, as op_global does: whole windows by merging. */
+static inline void
+input_put(struct winstate *w, const struct input *in, const struct partial *to)
+{
+    struct partial p = *to;
+    struct table_entry *en;
+    struct err e;
+    void *block;
+
+    if (in->direct) {
+        assert_int_equal(winstate_upsert(w, &p, &en, &e), 0);
+        if (en != NULL && aggset_add(w->set, en->block, in->v, NULL, &e) == 0)
+            en->count++;
+        return;
+    }
+    block = p.block = util_block(w->set);
+    if (aggset_add(w->set, block, in->v, NULL, &e) == 0)
+        assert_in_range(winstate_merge(w, &p, &e), 0, 1);
+    else
+        aggset_fini(w->set, block);
+    free(block);
+}
+
+/* Give a record to the state, as op_global does: to each whole window. */
 static inline void
 input_add(struct winstate *w, const struct input *in)
 {
     char key[16];
     uint32_t len = input_key(in, key);
-    struct partial p = {
-        .hash = hash_key(key, len), .key = key, .key_len = len, .count = 1};
+    struct partial p = {.hash = hash_key(key, len),
+                        .key = len != 0 ? key : NULL,
+                        .key_len = len,
+                        .count = 1};
     struct window_place place;
-    void *block;
-    int64_t at;
-    struct err e;
 
     window_place(&w->spec, in->ts, in->wm, &place);
     if (place.late)
         return;
     p.first = w->spec.whole ? WINDOW_FIRST_ALL : place.first;
-    for (at = place.slice; at <= (w->spec.whole ? place.last : place.slice);
-         at += w->spec.slide) {
-        p.slice = at;
-        if (in->direct) {
-            struct table_entry *en;
-
-            assert_int_equal(winstate_upsert(w, &p, &en, &e), 0);
-            if (en != NULL &&
-                aggset_add(w->set, en->block, in->v, NULL, &e) == 0)
-                en->count++;
-            continue;
-        }
-        p.block = util_block(w->set);
-        block = p.block;
-        if (aggset_add(w->set, block, in->v, NULL, &e) == 0)
-            assert_in_range(winstate_merge(w, &p, &e), 0, 1);
-        else
-            aggset_fini(w->set, block);
-        free(block);
-    }
+    p.slice = place.slice;
+    do {
+        input_put(w, in, &p);
+        p.slice += w->spec.slide;
+    } while (w->spec.whole && p.slice <= place.last);
 }
 
 #endif
