@@ -32,15 +32,14 @@ enum {
 void
 txn_listen(struct txn *t, struct txn_listener *l)
 {
-    int i;
+    struct txn_listener *none = NULL;
+    int i = 0;
 
-    for (i = 0; i < TXN_LISTENERS_MAX; i++) {
-        struct txn_listener *none = NULL;
-
-        if (atomic_compare_exchange_strong(&t->listeners[i], &none, l))
-            return;
+    while (!atomic_compare_exchange_strong(&t->listeners[i], &none, l)) {
+        none = NULL;
+        i++;
+        assert(i < TXN_LISTENERS_MAX);
     }
-    assert(!"more exactly_once sinks than listeners");
 }
 
 void

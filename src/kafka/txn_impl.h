@@ -28,8 +28,8 @@
 
 enum {
     TXN_IDS = 2,
-    TXN_LISTENERS_MAX = 256, /* exactly_once sinks of a job */
-    TXN_QUEUE_MAX = 100000,  /* messages in a producer's queue */
+    TXN_LISTENERS_MAX = 1024, /* exactly_once sinks of a job */
+    TXN_QUEUE_MAX = 100000,   /* messages in a producer's queue */
     TXN_QUEUE_KBYTES = 64 * 1024,
     TXN_GAP_MS = 20 /* between a commit and the next init of its id */
 };

@@ -64,9 +64,10 @@ stop_if(bool now)
 }
 
 static int
-end_of(const struct drive_txn *x, int r)
+end_of(struct drive_txn *x, int r)
 {
     (void)fprintf(stderr, "%s\n", x->d.err.msg);
+    drive_txn_fini(x);
     return r == ERR_BUSY ? TAKEN : r == ERR_CONFIG ? MISMATCH : FAILED;
 }
 
