@@ -310,6 +310,18 @@ rows_fire(struct winstate *w, struct rows *r)
     assert_int_equal(more, 0);
 }
 
+/* ---- aggregates ---- */
+
+static inline struct opt *
+sum_and_max(struct arena *a)
+{
+    struct opt *list = opt_new_list(a);
+
+    (void)util_call(a, list, "sum", 1);
+    (void)util_call(a, list, "max", 1);
+    return list;
+}
+
 /* ---- input ---- */
 
 struct input { /* one record, or a watermark, or a flush of late rows */
