@@ -49,6 +49,7 @@ struct restore {
     size_t cap;
     bool remembered; /* the checkpoint knows the sink */
     bool temps;      /* some part is in progress */
+    bool settled;    /* the job is finished, and so is the directory */
 };
 
 static int
@@ -276,8 +277,20 @@ check_new_step(const struct restore *rs, struct err *e)
     return r;
 }
 
+/* A finished job that died before it had published its last round. */
+static bool
+is_settled(const struct restore *rs)
+{
+    uint32_t i;
+
+    for (i = 0; i < rs->count; i++)
+        if (rs->known[i].temp_size >= 0)
+            return false;
+    return rs->env->ckpt->finished;
+}
+
 static int
-look_and_check(struct restore *rs, struct err *e)
+check(struct restore *rs, struct err *e)
 {
     const struct conn_env *env = rs->env;
     bool replace = env->ckpt->recover == RECOVER_FRESH ||
@@ -290,15 +303,22 @@ look_and_check(struct restore *rs, struct err *e)
         r = 0;
     }
     if (r == 0)
-        r = read_blobs(rs, e);
-    if (r == 0)
         r = file_marker_check(env->ckpt, rs->dir, &rs->marker, rs->count != 0,
                               &rs->verdict, e);
-    if (r == 0)
-        r = part_dir_scan(rs->dir, look_at, rs, e);
     for (i = 0; i < rs->count && r == 0; i++)
         r = check_part(rs, &rs->known[i], e);
     return r == 0 ? check_new_step(rs, e) : r;
+}
+
+static int
+look_and_check(struct restore *rs, struct err *e)
+{
+    int r = read_blobs(rs, e);
+
+    if (r == 0)
+        r = part_dir_scan(rs->dir, look_at, rs, e);
+    rs->settled = r == 0 && is_settled(rs);
+    return r == 0 && !rs->settled ? check(rs, e) : r;
 }
 
 /* ---------------------------------------------------------------- change */
@@ -356,7 +376,8 @@ bring_back(struct restore *rs, struct err *e)
         if (k->temp_size < 0)
             continue;
         k->taken = true;
-        if (k->note.round != 0 && k->note.round <= round)
+        if (rs->env->ckpt->finished ||
+            (k->note.round != 0 && k->note.round <= round))
             r = publish_known(rs, k, e);
         else
             r = resume_part(rs, k, e);
@@ -387,8 +408,8 @@ change(struct restore *rs, struct err *e)
     int r = bring_back(rs, e);
 
     memcpy(m.lineage, c->lineage, sizeof m.lineage);
-    m.final = rs->verdict == MARKER_EQUAL && rs->marker.final &&
-              rs->marker.round == c->round;
+    m.final = c->finished || (rs->verdict == MARKER_EQUAL && rs->marker.final &&
+                              rs->marker.round == c->round);
     /* Without a marker they are not of a job with checkpoints. */
     if (r == 0 && rs->marker.found)
         r = part_dir_scan(rs->dir, remove_left, rs, e);
@@ -409,7 +430,7 @@ file_restore(const struct conn_env *env, const struct part_dir *d,
     ret->next_seq = 1; /* the first part is 000001 */
     ret->resumed = mem_zalloc((ret->count + 1u) * sizeof *ret->resumed);
     r = look_and_check(&rs, e);
-    if (r == 0)
+    if (r == 0 && !rs.settled)
         r = change(&rs, e);
     free(rs.known);
     return r;

@@ -57,7 +57,8 @@ struct file_start {
 
 /**
  * Decide whether the job may write to the directory, and bring the directory
- * to the round it begins from: parts, then the marker.
+ * to the round it begins from: parts, then the marker. The parts of a
+ * finished job (env->ckpt->finished) are published, if they are not yet.
  *
  * @param env with ckpt; restored is NULL where the step is new.
  * @param ret to be ended by file_start_fini(), also after a failure.

@@ -37,6 +37,9 @@ struct conn_ckpt {
     const uint8_t *lineage; /* CONN_LINEAGE_SIZE bytes */
     uint64_t round;         /* the complete one it begins from, 0 = fresh */
     enum conn_recover recover;
+    bool finished; /* the job ended with `round` and is not run again: what is
+                      opened brings its target to that round, then close()
+                      follows */
     void *txn; /* struct txn of kafka/: the job's transactions; NULL = none */
 };
 
@@ -232,8 +235,7 @@ struct sink_type {
      * Round `round` is complete (file: rename). `final`: the job ends with
      * it. May be NULL. @thread coordinator.
      */
-    int (*committed)(struct sink *s, uint64_t round, bool final,
-                     struct err *e);
+    int (*committed)(struct sink *s, uint64_t round, bool final, struct err *e);
     /** Housekeeping, coordinator thread, ~100 ms. May be NULL. */
     int (*tick)(struct sink *s, struct err *e);
     void (*task_free)(struct sink_task **t);

@@ -432,6 +432,7 @@ leave(struct run *run, int code)
     home_close(&run->home);
     free(run->base);
     free(run->kept);
+    free(run->next);
     if (kafka_left_behind()) {
         (void)fflush(NULL);
         _exit(code);
@@ -536,9 +537,9 @@ run_attempts(struct job *j, struct run *run, struct err *e)
 
     for (;;) {
         opened = attempt(j, run);
-        if (j->already_done)
+        if (j->already_done && opened)
             return finished_before(j, e);
-        if (!opened && run->restarts == 0)
+        if (!opened && run->restarts == 0 && !j->built)
             return not_opened(j, run);
         if (!recover_may_restart(j, &wait_ms))
             break;
@@ -546,7 +547,6 @@ run_attempts(struct job *j, struct run *run, struct err *e)
             break;
         stop_events(run);
         job_close(j);
-        memcpy(run->base, run->kept, run->logical_count * sizeof *run->base);
     }
     code = ended(j);
     if (run->stop_signal != 0 && j->has_failure && run->restarts != 0)

@@ -239,13 +239,11 @@ cache_bytes(const struct plan *p)
                                                     : 0;
 }
 
-static int
-open_steps(struct job *j, struct err *e)
+static void
+init_ops(struct job *j)
 {
     const struct plan *p = j->plan;
     struct op_job *o = &j->ops;
-    uint32_t i;
-    int r;
 
     o->plan = p;
     o->arg = j;
@@ -261,11 +259,20 @@ open_steps(struct job *j, struct err *e)
     o->sources = mem_zalloc(p->step_count * sizeof *o->sources);
     o->sink_types = mem_zalloc(p->step_count * sizeof *o->sink_types);
     o->sinks = mem_zalloc(p->step_count * sizeof *o->sinks);
+}
+
+static int
+open_steps(struct job *j, struct err *e)
+{
+    const struct plan *p = j->plan;
+    uint32_t i;
+    int r;
+
     for (i = 0; i < p->step_count; i++) {
         const struct plan_step *s = &p->steps[i];
 
         if (s->kind == STEP_EVENT_TIME)
-            o->clocks[i] = new_clock(s);
+            j->ops.clocks[i] = new_clock(s);
         if (s->kind != STEP_SOURCE && s->kind != STEP_SINK)
             continue;
         r = open_connector(j, s, e);
@@ -273,6 +280,29 @@ open_steps(struct job *j, struct err *e)
             return r;
     }
     return 0;
+}
+
+/* A finished job may have died between its last round and the moment its
+ * sinks were told of it: those that take part in rounds settle that now. */
+static int
+settle_finished(struct job *j, struct err *e)
+{
+    const struct plan *p = j->plan;
+    uint32_t i;
+    int r = 0;
+
+    for (i = 0; i < p->step_count && r == 0; i++) {
+        const struct plan_step *s = &p->steps[i];
+        const struct sink_type *type =
+            s->kind == STEP_SINK
+                ? connectors_sink(opt_str(s->opts, "connector", ""))
+                : NULL;
+
+        if (type != NULL && type->committed != NULL &&
+            restored_find(j->ops.restored, s->name) != NULL)
+            r = open_connector(j, s, e);
+    }
+    return r;
 }
 
 static bool
@@ -601,11 +631,13 @@ static void
 init_counters(struct job *j)
 {
     struct run *run = j->run;
+    size_t n = j->plan->logical_count;
 
     if (run->base != NULL)
         return;
-    run->base = mem_zalloc(j->plan->logical_count * sizeof *run->base);
-    run->kept = mem_zalloc(j->plan->logical_count * sizeof *run->kept);
+    run->base = mem_zalloc(n * sizeof *run->base);
+    run->kept = mem_zalloc(n * sizeof *run->kept);
+    run->next = mem_zalloc(n * sizeof *run->next);
     run->logical_count = j->plan->logical_count;
 }
 
@@ -621,8 +653,11 @@ job_open(struct job *j, struct run *run, struct err *e)
     r = load(j, e);
     if (r == 0)
         r = recover_state(j, e);
-    if (r != 0 || j->already_done)
+    if (r != 0)
         return r;
+    init_ops(j);
+    if (j->already_done)
+        return settle_finished(j, e);
     init_counters(j);
     rounds_init(&j->rounds, j);
     r = open_steps(j, e);

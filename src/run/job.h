@@ -50,6 +50,7 @@ struct run {
     uint32_t fencings;  /* likewise, of those by fencing */
     int64_t backoff_ms; /* before the next one; 0: the initial one */
 
+    bool finished;                        /* the last round is complete */
     uint64_t completed, failed_rounds;    /* by this process */
     uint64_t restored;                    /* round it began from, 0 fresh */
     int64_t completed_mono_ms;            /* when the last one was, 0 none */
@@ -58,6 +59,8 @@ struct run {
     /* Per logical step: counted by earlier attempts up to the round this one
      * began from, and up to the last complete one. */
     struct op_counters *base, *kept;
+    struct op_counters *next; /* up to the round given last, next_round */
+    uint64_t next_round;
     uint32_t logical_count;
 };
 
@@ -120,8 +123,13 @@ bool job_is_finished(const struct job *j);
 void job_fill_round(struct job *j, struct ckpt_round *c);
 /** The marker of `round` is this attempt's. @thread coordinator. */
 void job_wrote_marker(struct job *j, uint64_t round);
+/** A round is aligned: take the counters it ends with. */
+void job_take_counters(struct job *j, uint64_t round);
 /** A round is complete: count, log, remember. @thread coordinator. */
 void job_round_completed(struct job *j, const struct round_note *n);
+/** Go on counting from the round that a restart begins from: it may have been
+ * completed after the job had failed. @thread coordinator. */
+void run_pick_counters(struct run *run);
 
 /** The subtasks of a step's chain; count = its parallelism. */
 struct subtask *job_subtasks(const struct job *j, uint32_t chain);

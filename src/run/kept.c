@@ -67,29 +67,50 @@ job_fill_round(struct job *j, struct ckpt_round *c)
             add_dropped(c, j->fit.steps[i].step);
 }
 
-/* Counters as they were behind the barrier: what a restart begins with. */
-static void
-keep_counters(struct job *j)
+/* Counters as they were behind the barrier: what a restart begins with. All
+ * subtasks have taken theirs, or are done. */
+void
+job_take_counters(struct job *j, uint64_t round)
 {
     const struct plan *p = j->plan;
-    struct op_counters *kept = j->run->kept;
+    struct op_counters *next = j->run->next;
     uint32_t i, k, n;
 
-    memset(kept, 0, p->logical_count * sizeof *kept);
+    memset(next, 0, p->logical_count * sizeof *next);
     for (i = 0; i < p->logical_count; i++) {
-        counters_add(&kept[i], &j->run->base[i]);
-        counters_add(&kept[i], &j->ops.counters[i]);
+        counters_add(&next[i], &j->run->base[i]);
+        counters_add(&next[i], &j->ops.counters[i]);
     }
     for (i = 0; i < p->chain_count; i++)
         for (k = 0; k < p->chains[i].parallelism; k++) {
             struct subtask *st = &j->subtasks[i][k];
             /* One that ended before the barrier counts no more. */
-            bool live = atomic_load(&st->counted) < j->rounds.current;
+            bool live = atomic_load(&st->counted) < round;
 
             for (n = 0; n < st->ops.count; n++)
-                counters_add(&kept[st->ops.ops[n]->step->logical],
+                counters_add(&next[st->ops.ops[n]->step->logical],
                              live ? st->ops.ops[n]->count : &st->at_barrier[n]);
         }
+    j->run->next_round = round;
+}
+
+static void
+keep_counters(struct run *run)
+{
+    memcpy(run->kept, run->next, run->logical_count * sizeof *run->kept);
+    run->next_round = 0;
+}
+
+void
+run_pick_counters(struct run *run)
+{
+    if (run->next_round != 0 && run->next_round == run->home.status.complete) {
+        keep_counters(run);
+        run->completed++;
+        run->attempts = 0;
+    }
+    run->next_round = 0;
+    memcpy(run->base, run->kept, run->logical_count * sizeof *run->base);
 }
 
 void
@@ -111,7 +132,7 @@ job_round_completed(struct job *j, const struct round_note *n)
     struct log_kv kvs[] = {
         {"steps", steps, true}, {"bytes", bytes, true}, {"ms", ms, true}};
 
-    keep_counters(j);
+    keep_counters(run);
     j->described = true;
     if (j->txn != NULL)
         job_wrote_marker(j, n->round);

@@ -330,12 +330,13 @@ set_conn_ckpt(struct job *j)
     j->conn_ckpt = (struct conn_ckpt){.lineage = h->status.lineage,
                                       .round = h->status.complete,
                                       .recover = recover_flag(j),
+                                      .finished = j->already_done,
                                       .txn = j->txn};
     j->ops.store = h->store;
     if (!j->start_over && h->status.complete != 0)
         j->ops.restored = &h->restored;
     atomic_store(&j->ops.durable, h->status.complete);
-    if (j->run->restarts == 0 && j->ops.restored != NULL)
+    if (j->run->restarts == 0 && j->ops.restored != NULL && !j->already_done)
         j->run->restored = h->status.complete;
 }
 
@@ -357,9 +358,8 @@ recover_state(struct job *j, struct err *e)
     if (r != 0)
         return r;
     look_finished(j);
-    if (j->already_done)
-        return 0;
-    r = fit(j, e);
+    if (!j->already_done)
+        r = fit(j, e);
     if (r == 0)
         set_conn_ckpt(j);
     return r;
@@ -391,7 +391,8 @@ recover_may_restart(struct job *j, int64_t *ret_wait_ms)
     const struct err *e = &j->failure.err;
 
     if (!j->has_failure || p == NULL || !p->checkpoint || j->stopping ||
-        run->stop_signal != 0 || (e->flags & ERR_RETRIABLE) == 0 ||
+        run->finished || run->stop_signal != 0 ||
+        (e->flags & ERR_RETRIABLE) == 0 ||
         (e->code != ERR_UNAVAILABLE && e->code != ERR_TEMP))
         return false;
     if (p->restart_attempts >= 0 && run->attempts >= p->restart_attempts)

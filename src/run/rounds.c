@@ -328,6 +328,7 @@ give_round(struct rounds *r, int64_t now_ms, bool last)
     struct ckpt_round *c;
 
     (void)fault_hit("round_frozen");
+    job_take_counters(r->job, r->current);
     c = take_round(r);
     j->run->note.round = r->current;
     j->run->note.align_ms = now_ms - r->begun_ms;
@@ -396,6 +397,7 @@ round_done(struct rounds *r, int64_t now_ms, bool final, struct err *e)
     n->puts = c->puts;
     n->dels = c->dels;
     n->bytes = c->bytes + c->steps.len;
+    r->job->run->finished = c->finished;
     rc = tell_connectors(r, final, e);
     job_round_completed(r->job, n);
     ckpt_round_free(&r->writing);

@@ -150,6 +150,7 @@ rig_job(struct rig *r)
     ev_async_start(r->run.loop, &r->run.wakeup);
     r->run.base = calloc(STEPS, sizeof *r->run.base);
     r->run.kept = calloc(STEPS, sizeof *r->run.kept);
+    r->run.next = calloc(STEPS, sizeof *r->run.next);
     r->run.logical_count = STEPS;
     r->run.home.store = open_store(r->dir);
     j->run = &r->run;
@@ -195,6 +196,7 @@ rig_down(struct rig *r)
     ev_loop_destroy(r->run.loop);
     free(r->run.base);
     free(r->run.kept);
+    free(r->run.next);
     remove_dir(r->dir);
     free(r->dir);
     (void)sem_destroy(&r->gate);
