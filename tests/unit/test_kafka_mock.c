@@ -4,6 +4,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -303,6 +304,84 @@ lost_broker_holds_the_sink_until_it_is_back(void **state)
 }
 
 static void
+count_wake(void *arg)
+{
+    atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+/* Two tasks, each with its count of wakes, and a client whose queue holds
+ * one message: the first task's, which does not go away. */
+static void
+full_sink(struct drive *out, const char *topic, atomic_int wakes[2])
+{
+    uint32_t i;
+
+    (void)rd_kafka_mock_topic_create(mock, topic, 1, 1);
+    init(out, topic, 2);
+    drive_prop(out, "queue.buffering.max.messages", "1");
+    drive_prop(out, "linger.ms", "0");
+    assert_int_equal(kafka_sink_type.open(&out->env, &out->sink, &out->err), 0);
+    for (i = 0; i < 2; i++) {
+        struct conn_task conf = {
+            .subtask = i, .wake = count_wake, .wake_arg = &wakes[i]};
+
+        assert_int_equal(kafka_sink_type.task_new(out->sink, &conf,
+                                                  &out->outs[i], &out->err),
+                         0);
+    }
+    (void)rd_kafka_mock_broker_set_down(mock, 1);
+    assert_int_equal(put(out, 0, 0, "fills the queue"), 0);
+}
+
+static int
+put_now(struct drive *out, uint32_t task, const char *val, size_t len)
+{
+    struct rec r = {.ts = 1000, .flags = REC_HAS_TS};
+    struct sink_message m = {
+        .val = val, .val_len = (uint32_t)len, .partition = 0};
+
+    return kafka_sink_type.write_raw(out->outs[task], &r, &m, &out->err);
+}
+
+static void
+record_too_large_behind_a_full_queue_fails_alone(void **state)
+{
+    char *big = calloc(1, 1100000);
+    atomic_int wakes[2] = {0, 0};
+    struct drive out;
+
+    (void)state;
+    assert_non_null(big);
+    full_sink(&out, "large", wakes);
+    assert_int_equal(put_now(&out, 0, "waits", 5), 0);
+    assert_int_equal(put_now(&out, 0, big, 1100000), ERR_RECORD);
+    assert_int_equal(out.err.cause, CAUSE_ENCODE);
+    (void)rd_kafka_mock_broker_set_up(mock, 1);
+    assert_int_equal(drive_flush(&out, LONG), 0);
+    (void)drive_close(&out);
+    free(big);
+}
+
+static void
+task_that_waits_for_anothers_messages_is_woken_by_their_delivery(void **state)
+{
+    int64_t until = clock_mono_ms() + LONG;
+    atomic_int wakes[2] = {0, 0};
+    struct drive out;
+
+    (void)state;
+    full_sink(&out, "others", wakes);
+    assert_int_equal(put_now(&out, 1, "waits", 5), 0);
+    assert_false(kafka_sink_type.ready(out.outs[1]));
+    (void)rd_kafka_mock_broker_set_up(mock, 1);
+    while (atomic_load(&wakes[1]) == 0 && clock_mono_ms() < until)
+        (void)kafka_sink_type.tick(out.sink, &out.err);
+    assert_true(atomic_load(&wakes[1]) > 0);
+    assert_int_equal(drive_flush(&out, LONG), 0);
+    (void)drive_close(&out);
+}
+
+static void
 closing_with_undelivered_messages_does_not_wait(void **state)
 {
     struct drive out;
@@ -331,6 +410,9 @@ main(void)
         cmocka_unit_test(topic_without_rights_is_refused_at_open),
         cmocka_unit_test(broker_that_comes_late_is_waited_for),
         cmocka_unit_test(lost_broker_holds_the_sink_until_it_is_back),
+        cmocka_unit_test(record_too_large_behind_a_full_queue_fails_alone),
+        cmocka_unit_test(
+            task_that_waits_for_anothers_messages_is_woken_by_their_delivery),
         cmocka_unit_test(closing_with_undelivered_messages_does_not_wait),
     };
 
