@@ -452,7 +452,9 @@ rounds_tick(struct rounds *r, int64_t now_ms, struct err *e)
         return rc;
     if (r->state == ROUND_RESTING && is_due(r, now_ms))
         begin(r, now_ms);
-    if (r->state == ROUND_ALIGNING && is_aligned(r))
+    /* Rows that nobody reads any more must not be acknowledged. */
+    if (r->state == ROUND_ALIGNING && !atomic_load(&r->job->pipe_closed) &&
+        is_aligned(r))
         give_round(r, now_ms, false);
     if (r->state == ROUND_WRITING) {
         rc = check_written(r, now_ms, false, e);
