@@ -201,6 +201,25 @@ rounds_use_the_two_ids_in_turn_and_a_new_producer_each(void **state)
     drive_txn_fini(&x);
 }
 
+/* A rival may have taken one id of two: whose the next round's is, that one
+ * can commit it, and nobody else may put the marker back. */
+static void
+claim_goes_through_the_id_of_the_next_round(void **state)
+{
+    struct txn_marker m;
+    struct drive_txn x;
+
+    (void)state;
+    job_init(&x, 1);
+    ok(&x, drive_txn_new(&x));
+    ok(&x, txn_init(x.txn, &x.d.err));
+    m = drive_txn_marker(&x, 4);
+    ok(&x, txn_claim(x.txn, &m, &x.d.err));
+    assert_int_equal(x.txn->handles[0].ended_ms, 0);
+    assert_int_not_equal(x.txn->handles[1].ended_ms, 0);
+    drive_txn_fini(&x);
+}
+
 static void
 marker_of_the_last_round_is_found_with_its_owner(void **state)
 {
@@ -460,6 +479,7 @@ main(void)
         cmocka_unit_test(foreign_bytes_are_no_marker),
         cmocka_unit_test(
             rounds_use_the_two_ids_in_turn_and_a_new_producer_each),
+        cmocka_unit_test(claim_goes_through_the_id_of_the_next_round),
         cmocka_unit_test(marker_of_the_last_round_is_found_with_its_owner),
         cmocka_unit_test(task_waits_for_the_producer_of_its_round_and_is_woken),
         cmocka_unit_test(
