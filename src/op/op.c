@@ -303,6 +303,19 @@ log_skip(const struct op_failure *f, uint64_t count)
     log_skipped(&f->err, &lr);
 }
 
+/* How many were skipped so far; at a source, behind rounds of both kinds. */
+static uint64_t
+skipped(const struct op *op, const struct plan_step *step,
+        const struct op_counters *count, enum err_cause cause)
+{
+    const struct op_job *job = op->env->job;
+
+    if (count == op->count)
+        return count_get(&count->dropped[cause]);
+    return count_get(&op_source_errors(job, step->logical, 0)->dropped[cause]) +
+           count_get(&op_source_errors(job, step->logical, 1)->dropped[cause]);
+}
+
 /* op_fail() by the step's policy, or as if that were "fail". */
 static int
 fail_by(struct op *op, const struct rec *r, bool always, struct err *e)
@@ -329,7 +342,7 @@ fail_by(struct op *op, const struct rec *r, bool always, struct err *e)
     }
     if (at_source) {
         step = &job->plan->steps[r->src];
-        count = &job->counters[step->logical];
+        count = op_source_errors(job, step->logical, op->env->round);
         first = op->step == step || !op_seen_before(job->seen, r);
         err_where(e, "%s", step->place); /* not where Lua met it */
     }
@@ -344,7 +357,7 @@ fail_by(struct op *op, const struct rec *r, bool always, struct err *e)
     if (first) {
         count_add_shared(&count->dropped[cause], 1);
         if (log_now(&job->counters[step->logical], cause))
-            log_skip(&f, count_get(&count->dropped[cause]));
+            log_skip(&f, skipped(op, step, count, cause));
     }
     return 0;
 }

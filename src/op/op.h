@@ -108,6 +108,7 @@ struct op_env {
     struct script *script; /* NULL if no step of the chain needs one */
     uint32_t subtask;
     int64_t now_ms;    /* monotonic, set by run/ before each call */
+    uint64_t round;    /* whose barrier went through last; set by run/ */
     conn_wake_f *wake; /* wakes the subtask's slot */
     void *wake_arg;
 };
@@ -127,8 +128,12 @@ struct op_seen; /* op/seen.h */
 /* The running job, shared by all subtasks. Written before slots start. */
 struct op_job {
     const struct plan *plan;
-    struct op_counters *counters; /* per logical step, for source errors */
-    struct wm_source **clocks;    /* per step index; event_time steps only */
+    /* Source errors, met by any subtask: per logical step, those of subtasks
+     * behind an even round, then those of subtasks behind an odd one (see
+     * op_source_errors()): of a round that is complete, exactly those before
+     * its barrier count. */
+    struct op_counters *counters;
+    struct wm_source **clocks; /* per step index; event_time steps only */
     const struct source_type **source_types; /* per step index */
     struct source **sources;
     const struct sink_type **sink_types;
@@ -154,6 +159,13 @@ struct op_job {
     void (*closed)(void *arg); /* nobody reads stdout: stop, as SIGTERM does */
     void *arg;
 };
+
+/** The source errors of a logical step met behind `round`'s barrier. */
+static inline struct op_counters *
+op_source_errors(const struct op_job *job, uint32_t logical, uint64_t round)
+{
+    return &job->counters[(round & 1) * job->plan->logical_count + logical];
+}
 
 struct op {
     struct op_out in; /* first: how others call it */

@@ -528,6 +528,19 @@ finished_before(struct job *j, struct err *e)
     return r != 0 ? err_exit_code(r) : 0;
 }
 
+/* What the job wrote while it failed is its last checkpoint all the same: the
+ * summary says what the next start will say. A commit may hang, though. */
+static void
+end_ckpt(struct job *j, struct run *run)
+{
+    run->commit_hangs = !ckpt_end(&j->ckpt, CKPT_END_MS);
+    if (run->commit_hangs || run->home.store == NULL)
+        return;
+    store_status(run->home.store, &run->home.status);
+    if (run->next_round != 0 && run->next_round == run->home.status.complete)
+        run->completed++;
+}
+
 static int
 run_attempts(struct job *j, struct run *run, struct err *e)
 {
@@ -548,6 +561,7 @@ run_attempts(struct job *j, struct run *run, struct err *e)
         stop_events(run);
         job_close(j);
     }
+    end_ckpt(j, run);
     code = ended(j);
     if (run->stop_signal != 0 && j->has_failure && run->restarts != 0)
         code = 128 + run->stop_signal; /* asked to stop while it was down */
@@ -572,7 +586,7 @@ run_job(const struct run_conf *conf, struct err *e)
         return err_exit_code(e->code);
     }
     code = run_attempts(&j, &run, e);
-    if (!ckpt_end(&j.ckpt, CKPT_END_MS)) {
+    if (run.commit_hangs || !ckpt_end(&j.ckpt, CKPT_END_MS)) {
         /* A commit waits for a broker that is away; the marker will say
          * what became of it. */
         (void)fflush(NULL);

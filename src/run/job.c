@@ -253,7 +253,8 @@ init_ops(struct job *j)
     o->failed = on_failure;
     o->closed = on_closed;
     o->seen = op_seen_new();
-    o->counters = mem_zalloc(p->logical_count * sizeof *o->counters);
+    o->counters = mem_zalloc(2u * p->logical_count * sizeof *o->counters);
+    j->earlier = mem_zalloc(p->logical_count * sizeof *j->earlier);
     o->clocks = mem_zalloc(p->step_count * sizeof(struct wm_source *));
     o->source_types = mem_zalloc(p->step_count * sizeof *o->source_types);
     o->sources = mem_zalloc(p->step_count * sizeof *o->sources);
@@ -537,6 +538,7 @@ build_subtask(struct job *j, uint32_t chain, uint32_t subtask, struct err *e)
         .script = st->script,
         .subtask = subtask,
         .now_ms = clock_mono_ms(),
+        .round = j->rounds.current,
         .wake = slot_wake,
         .wake_arg = st->slot,
     };
@@ -633,8 +635,10 @@ init_counters(struct job *j)
     struct run *run = j->run;
     size_t n = j->plan->logical_count;
 
-    if (run->base != NULL)
+    if (run->base != NULL) {
+        run_pick_counters(run);
         return;
+    }
     run->base = mem_zalloc(n * sizeof *run->base);
     run->kept = mem_zalloc(n * sizeof *run->kept);
     run->next = mem_zalloc(n * sizeof *run->next);
@@ -710,6 +714,7 @@ close_steps(struct job *j)
     }
     op_seen_free(&o->seen);
     free(o->counters);
+    free(j->earlier);
     free(o->clocks);
     free(o->source_types);
     free(o->sources);

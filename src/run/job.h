@@ -50,6 +50,7 @@ struct run {
     uint32_t fencings;  /* likewise, of those by fencing */
     int64_t backoff_ms; /* before the next one; 0: the initial one */
 
+    bool commit_hangs;                    /* at the end, for too long */
     bool finished;                        /* the last round is complete */
     uint64_t completed, failed_rounds;    /* by this process */
     uint64_t restored;                    /* round it began from, 0 fresh */
@@ -77,12 +78,13 @@ struct job {
     uint32_t slot_count;
     struct rounds rounds;
     struct ckpt ckpt;
-    struct conn_ckpt conn_ckpt; /* what connectors see of it */
-    struct txn *txn;            /* of exactly_once sinks, or NULL */
-    struct conn_env txn_env;    /* what it was made with */
-    bool start_over;            /* the state is of a finished run: not taken */
-    bool described;             /* plan and code are in a round */
-    bool already_done;          /* finished, and not to be started again */
+    struct conn_ckpt conn_ckpt;  /* what connectors see of it */
+    struct txn *txn;             /* of exactly_once sinks, or NULL */
+    struct conn_env txn_env;     /* what it was made with */
+    struct op_counters *earlier; /* see kept.c; per logical step */
+    bool start_over;             /* the state is of a finished run: not taken */
+    bool described;              /* plan and code are in a round */
+    bool already_done;           /* finished, and not to be started again */
 
     bool built;              /* all subtasks are there */
     atomic_bool running;     /* slots are at work */

@@ -67,6 +67,23 @@ job_fill_round(struct job *j, struct ckpt_round *c)
             add_dropped(c, j->fit.steps[i].step);
 }
 
+/* Source errors met before the barrier of `round`. All subtasks are behind it
+ * or done, so those behind the round before are all there; those behind
+ * earlier rounds of the same kind as `round` were noted one round ago. */
+static void
+add_source_errors(struct job *j, uint32_t logical, uint64_t round,
+                  struct op_counters *to)
+{
+    const struct op_counters *before =
+        op_source_errors(&j->ops, logical, round - 1);
+    struct op_counters *earlier = &j->earlier[logical];
+
+    counters_add(to, before);
+    counters_add(to, earlier);
+    memset(earlier, 0, sizeof *earlier);
+    counters_add(earlier, before);
+}
+
 /* Counters as they were behind the barrier: what a restart begins with. All
  * subtasks have taken theirs, or are done. */
 void
@@ -79,7 +96,7 @@ job_take_counters(struct job *j, uint64_t round)
     memset(next, 0, p->logical_count * sizeof *next);
     for (i = 0; i < p->logical_count; i++) {
         counters_add(&next[i], &j->run->base[i]);
-        counters_add(&next[i], &j->ops.counters[i]);
+        add_source_errors(j, i, round, &next[i]);
     }
     for (i = 0; i < p->chain_count; i++)
         for (k = 0; k < p->chains[i].parallelism; k++) {

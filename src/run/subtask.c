@@ -294,6 +294,7 @@ take_counts(struct subtask *st)
     st->at_barrier = mem_zalloc((st->ops.count + 1u) * sizeof *st->at_barrier);
     for (i = 0; i < st->ops.count; i++)
         counters_add(&st->at_barrier[i], st->ops.ops[i]->count);
+    st->ops.env.round = st->round;
     atomic_store(&st->counted, st->round);
 }
 

@@ -46,16 +46,13 @@ sum_op(const struct op *op, struct step_sums *s)
 void
 step_sums(const struct job *j, uint32_t logical, struct step_sums *ret)
 {
-    const struct op_counters *shared;
     uint32_t i, k, n;
-    int c;
 
     memset(ret, 0, sizeof *ret);
     ret->watermark = WM_MAX;
     sum_counts(&j->run->base[logical], ret);
     if (!j->built)
         return; /* a restart that did not come so far */
-    shared = &j->ops.counters[logical];
     for (i = 0; i < j->plan->chain_count; i++)
         for (k = 0; k < j->plan->chains[i].parallelism; k++) {
             const struct op_chain *ops = &j->subtasks[i][k].ops;
@@ -64,10 +61,8 @@ step_sums(const struct job *j, uint32_t logical, struct step_sums *ret)
                 if (ops->ops[n]->step->logical == logical)
                     sum_op(ops->ops[n], ret);
         }
-    for (c = 0; c < CAUSE_COUNT; c++) {
-        ret->dropped[c] += count_get(&shared->dropped[c]);
-        ret->errors[c] += count_get(&shared->errors[c]);
-    }
+    sum_counts(op_source_errors(&j->ops, logical, 0), ret);
+    sum_counts(op_source_errors(&j->ops, logical, 1), ret);
 }
 
 static void

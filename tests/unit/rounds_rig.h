@@ -3,9 +3,9 @@
  * the test gives what subtasks would give, the checkpoint thread is the real
  * one over a real store in a temporary folder.
  *
- * Two gates make the order of threads certain: the sink's prepare() waits
- * until the test opens it, so that a round stays "being written" for as long
- * as the test wants.
+ * A gate makes the order of threads certain: the sink's prepare() waits until
+ * the test opens it, so that a round stays "being written" for as long as the
+ * test wants.
  */
 #ifndef TESTS_ROUNDS_RIG_H
 #define TESTS_ROUNDS_RIG_H
@@ -30,10 +30,10 @@ struct rig {
     struct run run;
     struct subtask subtasks[STEPS][SUBTASKS];
     struct subtask *by_chain[STEPS];
-    struct op_counters counters[STEPS];
+    struct op_counters counters[2 * STEPS], earlier[STEPS];
     struct job job;
     char *dir;
-    sem_t gate;
+    sem_t gate, begun;  /* prepare() waits for one, having posted the other */
     int prepare_result; /* what the sink's prepare() says */
     char heard[256];    /* what connectors were told, in order */
 };
@@ -81,6 +81,7 @@ prepare(void *arg, struct err *e)
 {
     struct rig *r = arg;
 
+    (void)sem_post(&r->begun);
     while (sem_wait(&r->gate) != 0)
         ;
     if (r->prepare_result != 0)
@@ -157,7 +158,9 @@ rig_job(struct rig *r)
     j->plan = &r->plan;
     j->described = true; /* no tree to describe */
     j->subtasks = r->by_chain;
+    j->ops.plan = &r->plan;
     j->ops.counters = r->counters;
+    j->earlier = r->earlier;
     j->ops.source_types = r->sources;
     j->ops.sink_types = r->sinks;
     j->ops.sources = r->source;
@@ -173,6 +176,7 @@ rig_up(struct rig *r, unsigned open)
     memset(r, 0, sizeof *r);
     rig = r;
     assert_int_equal(sem_init(&r->gate, 0, open), 0);
+    assert_int_equal(sem_init(&r->begun, 0, 0), 0);
     r->dir = temp_dir();
     rig_plan(r);
     rig_job(r);
@@ -200,6 +204,7 @@ rig_down(struct rig *r)
     remove_dir(r->dir);
     free(r->dir);
     (void)sem_destroy(&r->gate);
+    (void)sem_destroy(&r->begun);
     rig = NULL;
 }
 

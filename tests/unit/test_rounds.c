@@ -209,6 +209,80 @@ changes_of_keyed_state_are_in_the_round_that_they_were_given_to(void **state)
     rig_down(&r);
 }
 
+/* The errors of a source that other steps meet are counted in one place, by
+ * subtasks on either side of a barrier. */
+static void
+source_errors_behind_a_barrier_are_not_of_its_round(void **state)
+{
+    struct op_job *ops;
+    struct rig r;
+    uint64_t n;
+
+    (void)state;
+    rig_up(&r, 3);
+    ops = &r.job.ops;
+    for (n = 0; n < 3; n++) {
+        count_add(&op_source_errors(ops, SOURCE, n)->errors[CAUSE_DECODE], 1);
+        assert_int_equal(tick(&r, MS * (int64_t)(n + 1)), 0);
+        count_add(&op_source_errors(ops, SOURCE, n + 1)->errors[CAUSE_DECODE],
+                  100);
+        give_all(&r, n + 1, "", "");
+        assert_int_equal(tick_written(&r, MS * (int64_t)(n + 1)), 0);
+
+        assert_int_equal(count_get(&r.run.kept[SOURCE].errors[CAUSE_DECODE]),
+                         n * 101 + 1);
+    }
+    rig_down(&r);
+}
+
+/* The job fails while its round is written; a restart begins from it. */
+static void
+counters_of_a_round_that_was_completed_late_are_kept(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r, 0);
+    count_add(&r.counters[SOURCE].errors[CAUSE_DECODE], 7);
+    assert_int_equal(tick(&r, MS), 0);
+    give_all(&r, 1, "", "");
+    assert_int_equal(tick(&r, MS), 0);
+    assert_int_equal(r.job.rounds.state, ROUND_WRITING);
+    while (sem_wait(&r.begun) != 0)
+        ;
+    (void)sem_post(&r.gate);
+    ckpt_stop(&r.job.ckpt); /* without looking what became of it */
+    store_status(r.run.home.store, &r.run.home.status);
+
+    run_pick_counters(&r.run);
+
+    assert_int_equal(r.run.home.status.complete, 1);
+    assert_int_equal(count_get(&r.run.base[SOURCE].errors[CAUSE_DECODE]), 7);
+    assert_int_equal(r.run.completed, 1);
+    rig_down(&r);
+}
+
+static void
+counters_of_a_round_that_was_not_completed_are_forgotten(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r, 1);
+    r.prepare_result = ERR_IO;
+    count_add(&r.counters[SOURCE].errors[CAUSE_DECODE], 7);
+    assert_int_equal(tick(&r, MS), 0);
+    give_all(&r, 1, "", "");
+    assert_int_equal(tick_written(&r, MS), ERR_IO);
+    store_status(r.run.home.store, &r.run.home.status);
+
+    run_pick_counters(&r.run);
+
+    assert_int_equal(count_get(&r.run.base[SOURCE].errors[CAUSE_DECODE]), 0);
+    assert_int_equal(r.run.completed, 0);
+    rig_down(&r);
+}
+
 /* --- when a round begins -------------------------------------------------- */
 
 static void
@@ -693,6 +767,10 @@ main(void)
         cmocka_unit_test(what_an_ended_part_gave_stays_in_later_rounds),
         cmocka_unit_test(
             changes_of_keyed_state_are_in_the_round_that_they_were_given_to),
+        cmocka_unit_test(source_errors_behind_a_barrier_are_not_of_its_round),
+        cmocka_unit_test(counters_of_a_round_that_was_completed_late_are_kept),
+        cmocka_unit_test(
+            counters_of_a_round_that_was_not_completed_are_forgotten),
         cmocka_unit_test(the_first_round_begins_an_interval_after_the_start),
         cmocka_unit_test(intervals_run_from_begin_to_begin),
         cmocka_unit_test(a_round_keeps_its_distance_from_the_end_of_the_last),
