@@ -46,10 +46,12 @@ struct entry {
     uint32_t extra; /* the owner's: of a key its length */
 };
 
-/* Pointers to entries; one that left is a hole. */
+/* Pointers to entries; one that left is a hole, odd and with the place of the
+ * next one in it, to be used again. */
 struct entry_list {
-    struct entry **items;
-    size_t n, cap, holes;
+    uintptr_t *items;
+    size_t n, cap;
+    uint32_t hole; /* place of the first one + 1, 0: there is none */
 };
 
 struct rounds;

@@ -114,7 +114,8 @@ index_find(const struct entry_index *x, uint32_t hash, index_same_f *same,
 /* Walks the entries in no order. Zeroed: from the first. The index may change
  * between calls; then some are missed or seen twice. */
 struct index_iter {
-    uint32_t dir, slot;
+    uint64_t at; /* in the space of hashes; 2^32 is its end */
+    uint32_t slot;
 };
 
 /** The next entry, or NULL at the end. @thread the owner. */

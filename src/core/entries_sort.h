@@ -16,26 +16,27 @@
 
 #include "core/entries.h"
 
-/** The key of an entry. */
+/** The key of an entry (which is not NULL). */
 typedef const char *sort_key_f(const void *arg, const struct entry *en,
                                uint32_t *ret_len);
 
 struct sort_item {
-    uint64_t word; /* eight bytes of the key, at the depth of its range */
-    struct entry *en;
+    uint64_t word;    /* eight bytes of the key, at the depth of its range */
+    struct entry *en; /* NULL: removed, as if its key were empty */
 };
 
 /* Entries [from, to) agree in the first `depth` bytes. */
 struct sort_range {
     uint32_t from, to, depth;
+    bool loaded; /* their words are those at `depth` */
 };
 
 struct entry_sort {
     struct sort_item *items; /* n of them; those before `sorted` in order */
     size_t n, cap;
     size_t sorted;
-    struct sort_range *todo; /* the first range on top */
-    size_t todo_n, todo_cap;
+    struct sort_range *pending; /* the first range on top */
+    size_t pending_n, pending_cap;
     sort_key_f *key;
     const void *arg;
 };

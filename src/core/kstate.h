@@ -11,10 +11,9 @@
  *   kstate_begin(k)          then user code: get, set, add, timers, ...
  *   kstate_commit(k)         or kstate_undo(k): all is as at begin
  *
- * Between begin and end nothing that was read moves or goes away, whatever is
- * changed: bytes and iterators stay valid until kstate_commit(), _undo() or
- * the next kstate_key(). Without begin a change takes effect at once, and
- * what was read of that handle before is no longer valid.
+ * Bytes that were read are valid until the same value, map entry or list
+ * changes. Between begin and end a walk goes on whatever is changed; it ends
+ * with the call, without begin with the next change of the map or list.
  *
  * Time to live, for each value, accumulator, map entry and list element of
  * its own: what was written (or read, with ttl_read) `ttl` or longer ago by
@@ -180,16 +179,15 @@ bool kstate_map_remove(struct kstate *k, uint32_t h,
 
 /* A walk through a map or list: what was there when it began. */
 struct kstate_iter {
-    uint32_t h, at;   /* private */
-    uint32_t count;   /* at most so many come; private after the first call */
-    const void *view; /* private */
-    size_t in;        /* private */
+    uint32_t count; /* at most so many come */
+    /* private: */
+    uint32_t h, at, given;
+    const void *view;
+    size_t in;
 };
 
 /** Begin to walk a map in canonical order of its keys. Entries that are
- * removed meanwhile do not come any more, those put anew may not come. The
- * walk ends with kstate_commit(), _undo() or the next kstate_key(), without
- * kstate_begin() with the next change of the map. */
+ * removed meanwhile do not come any more, those put anew do not come. */
 void kstate_map_begin(struct kstate *k, uint32_t h, struct kstate_iter *i);
 /** @param key, value set, borrowed. @return false at the end. */
 bool kstate_map_next(struct kstate *k, struct kstate_iter *i,
@@ -201,8 +199,8 @@ bool kstate_map_next(struct kstate *k, struct kstate_iter *i,
  */
 MUST_USE int kstate_list_add(struct kstate *k, uint32_t h, const void *bytes,
                              size_t len, struct err *e);
-/** Walk the elements in the order they were added: those that are there now;
- * as for kstate_map_begin(). */
+/** Begin to walk the elements in the order they were added. After
+ * kstate_clear() none comes any more. */
 void kstate_list_begin(struct kstate *k, uint32_t h, struct kstate_iter *i);
 /** @param element set, borrowed. @return false at the end. */
 bool kstate_list_next(struct kstate *k, struct kstate_iter *i,
@@ -210,9 +208,10 @@ bool kstate_list_next(struct kstate *k, struct kstate_iter *i,
 
 /**
  * Add to the accumulators, as aggset_add().
- * @return 0; aggset_add()'s error; or ERR_RECORD (user_error) with the reason
- *         if they could not be saved in a checkpoint, or be copied for the
- *         undo: such accumulators are lost until kstate_clear().
+ * @return 0; aggset_add()'s error, or aggset_dup()'s (the first time in a call
+ *         they are copied for kstate_undo()), when nothing has changed; or
+ *         ERR_RECORD (user_error) with the reason if they could not be saved in
+ *         a checkpoint: these are lost until kstate_clear().
  */
 MUST_USE int kstate_agg_add(struct kstate *k, uint32_t h,
                             const struct val *args, const struct rec *r,
@@ -264,7 +263,8 @@ uint32_t kstate_timers_discard(struct kstate *k, enum kstate_clock clock,
  * has expired. Between messages. Begins a new pass when a quarter of the
  * shortest ttl has gone by since the last one began.
  *
- * @param event      time that on-time records are not before: the watermark.
+ * @param event      time that on-time records are not before: the watermark;
+ *                   nothing expires by INT64_MAX, the end of the input.
  * @param processing the wall clock, ms. Either may be KSTATE_NO_TIME.
  * @return whether the pass is unfinished: call again soon.
  */
@@ -332,6 +332,7 @@ MUST_USE int kstate_number(struct kstate_handle *handles, uint32_t n,
 
 /* An entry of the store. */
 struct kstate_entry {
+    uint16_t group; /* its key group; looked at by kstate_load() only */
     const void *ns; /* KSTATE_NS_SIZE bytes */
     const void *key;
     uint32_t key_len;
@@ -359,8 +360,8 @@ struct kstate_stored {
     struct kstate_bytes key;   /* canonical */
     struct kstate_bytes part;  /* key in the map; number of a list's piece */
     bool lost;                 /* accumulators that could not be saved */
-    int64_t time;              /* last access; KSTATE_NO_TIME: not kept, or a
-                                  list, whose elements have each its own */
+    bool has_times;            /* of a list: each element has its own */
+    int64_t time;              /* last access; KSTATE_NO_TIME: not kept */
     struct kstate_bytes value; /* value; bytes for aggset_decode(); elements */
 };
 

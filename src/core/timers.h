@@ -26,6 +26,9 @@
 #include "core/entries_index.h"
 #include "core/entries_sort.h"
 
+/* Where a timer is; else in a wheel. */
+enum { TIMER_EARLY = ENTRY_OWN, TIMER_DUE = ENTRY_OWN << 1 };
+
 /* A timer. `e.place` is for the rounds, `e.extra` its place in the queue. */
 struct timer {
     struct entry e;
@@ -49,11 +52,12 @@ struct timers {
     uint32_t key_at; /* bytes of a key: this far behind its entry */
     struct entry_index index;
     struct timer_wheel *wheels[TIMERS_WHEELS]; /* made when needed */
-    uint64_t reached;          /* ts with the sign bit flipped */
-    struct entry_sort due;     /* timers of the ts that is reached, in order */
-    uint32_t due_gone;         /* of them, removed */
+    uint64_t reached;      /* ts with the sign bit flipped */
+    bool open;             /* those of that ts are in `due` */
+    struct entry_sort due; /* in order from due_at on */
+    size_t due_at;
     struct timer_bucket early; /* a heap: added for a time that is reached */
-    size_t bytes;              /* memory held */
+    size_t bytes;              /* held by buckets and wheels */
 };
 
 /**
