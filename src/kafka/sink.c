@@ -320,6 +320,52 @@ on_txn(void *arg)
     }
 }
 
+static bool
+same_scalar(const struct opt *a, const struct opt *b)
+{
+    if (b == NULL || a->type != b->type)
+        return false;
+    if (a->type == OPT_STR)
+        return strcmp(a->s, b->s) == 0;
+    return a->type == OPT_DBL ? a->d >= b->d && a->d <= b->d : a->i == b->i;
+}
+
+/* The first property of `a` that `b` has not, or has otherwise. */
+static const char *
+differs(const struct opt *a, const struct opt *b)
+{
+    const struct opt *o;
+
+    for (o = a == NULL ? NULL : a->first; o != NULL; o = o->next)
+        if (!same_scalar(o, b == NULL ? NULL : opt_get(b, o->name)))
+            return o->name;
+    return NULL;
+}
+
+/* Sinks that share a producer cannot each have properties of their own. */
+static int
+check_properties(const struct sink *s, const struct conn_env *env,
+                 struct err *e)
+{
+    const struct conn_env *first = &s->txn->env;
+    const struct opt *a = opt_get(env->opts, "properties");
+    const struct opt *b = opt_get(first->opts, "properties");
+    const char *name = differs(a, b);
+
+    if (name == NULL)
+        name = differs(b, a);
+    if (name == NULL)
+        return 0;
+    (void)err_set(e, ERR_CONFIG,
+                  "%s: property \"%s\" differs from that of sink %s (%s): "
+                  "exactly_once sinks share their producers",
+                  s->client->name, name, first->step, first->place);
+    err_hint(e, "give them the same properties, or set them in the job's "
+                "options");
+    err_where(e, "%s", env->place);
+    return ERR_CONFIG;
+}
+
 /* Take part in the job's transactions. */
 static void
 join_txn(struct sink *s)
@@ -366,7 +412,9 @@ sink_open(const struct conn_env *env, struct sink **ret, struct err *e)
     }
     s->topic = mem_strdup(topic);
     s->client = client_new(CLIENT_PRODUCER, env);
-    r = connect_topic(s, env, e);
+    r = s->txn == NULL ? 0 : check_properties(s, env, e);
+    if (r == 0)
+        r = connect_topic(s, env, e);
     if (r == 0)
         r = warm(s, e);
     if (r != 0)

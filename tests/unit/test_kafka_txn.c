@@ -349,6 +349,30 @@ timeout_that_the_broker_refuses_is_a_configuration_error(void **state)
 }
 
 static void
+sinks_that_share_a_producer_must_have_the_same_properties(void **state)
+{
+    struct drive_txn x, y;
+
+    (void)state;
+    job_init(&x, 1);
+    drive_txn_init(&y, servers, x.prefix, x.topic, 1);
+    drive_prop(&x.d, "compression.codec", "lz4");
+    drive_prop(&y.d, "compression.codec", "lz4");
+    ok(&x, drive_txn_new(&x));
+    y.ckpt.txn = x.txn;
+    ok(&y, drive_open_sink(&y.d));
+    drive_txn_fini(&y);
+
+    drive_txn_init(&y, servers, x.prefix, x.topic, 1);
+    y.ckpt.txn = x.txn;
+    assert_int_equal(drive_open_sink(&y.d), ERR_CONFIG);
+    assert_non_null(strstr(y.d.err.msg, "property \"compression.codec\""));
+    y.ckpt.txn = NULL;
+    drive_txn_fini(&y);
+    drive_txn_fini(&x);
+}
+
+static void
 fenced_commit_is_unknown_and_says_so(void **state)
 {
     struct drive_txn x;
@@ -487,6 +511,8 @@ main(void)
         cmocka_unit_test(retriable_answers_are_asked_again),
         cmocka_unit_test(
             timeout_that_the_broker_refuses_is_a_configuration_error),
+        cmocka_unit_test(
+            sinks_that_share_a_producer_must_have_the_same_properties),
         cmocka_unit_test(fenced_commit_is_unknown_and_says_so),
         cmocka_unit_test(
             message_that_is_refused_for_ever_is_a_configuration_error),
