@@ -14,6 +14,11 @@ struct head {
     uint32_t key_len, value_len;
 };
 
+enum {
+    CHUNK = 1 << 20, /* bytes of changes in one buffer, about */
+    AT_BITS = 40,    /* of a place: offset below, number of buffer above */
+};
+
 struct snapshot *
 snapshot_new(uint64_t round)
 {
@@ -27,13 +32,31 @@ void
 snapshot_free(struct snapshot **sp)
 {
     struct snapshot *s = *sp;
+    uint32_t i;
 
     *sp = NULL;
     if (s == NULL)
         return;
+    for (i = 0; i < s->full_count; i++)
+        buf_fini(&s->full[i]);
+    free(s->full);
     buf_fini(&s->blob);
     buf_fini(&s->changes);
     free(s);
+}
+
+/* Begin a new buffer behind a full one: growing by copies would stop the
+ * subtask for milliseconds. */
+static void
+make_room(struct snapshot *s)
+{
+    if (s->changes.len < CHUNK)
+        return;
+    mem_grow(&s->full, &s->full_cap, s->full_count + 1u, sizeof *s->full);
+    s->full[s->full_count++] = s->changes;
+    s->full_bytes += s->changes.len;
+    buf_init(&s->changes);
+    buf_reserve(&s->changes, CHUNK + CHUNK / 16);
 }
 
 static void
@@ -53,6 +76,7 @@ put_head(struct snapshot *s, const struct snapshot_key *k, bool del)
 void
 snapshot_put_begin(struct snapshot *s, const struct snapshot_key *k)
 {
+    make_room(s);
     s->open_value = s->changes.len;
     put_head(s, k, false);
 }
@@ -72,14 +96,9 @@ snapshot_put_end(struct snapshot *s)
 }
 
 void
-snapshot_put_undo(struct snapshot *s)
-{
-    s->changes.len = s->open_value;
-}
-
-void
 snapshot_del(struct snapshot *s, const struct snapshot_key *k)
 {
+    make_room(s);
     put_head(s, k, true);
     s->dels++;
 }
@@ -87,11 +106,18 @@ snapshot_del(struct snapshot *s, const struct snapshot_key *k)
 int
 snapshot_next(const struct snapshot *s, size_t *at, struct snapshot_change *ret)
 {
-    const char *p = s->changes.data + *at;
+    size_t i = *at >> AT_BITS, from = *at & (((size_t)1 << AT_BITS) - 1);
+    const struct buf *b = i < s->full_count ? &s->full[i] : &s->changes;
+    const char *p;
     struct head h;
 
-    if (*at >= s->changes.len)
+    if (from >= b->len && i < s->full_count) {
+        *at = (i + 1) << AT_BITS;
+        return snapshot_next(s, at, ret);
+    }
+    if (from >= b->len)
         return 0;
+    p = b->data + from;
     memcpy(&h, p, sizeof h);
     p += sizeof h;
     ret->key = (struct snapshot_key){.group = h.group,

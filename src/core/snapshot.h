@@ -28,7 +28,11 @@
 struct snapshot {
     uint64_t round;
     struct buf blob;
-    struct buf changes; /* see snapshot_next() */
+    struct buf changes; /* the newest; empty only if there are none */
+    struct buf *full;   /* those before, in order: a large one never grows */
+    size_t full_cap;
+    uint32_t full_count;
+    size_t full_bytes;
     uint64_t puts, dels;
     int64_t pause_ns;  /* how long the barrier stopped the subtask */
     size_t open_value; /* private: where the value under way has its length */
@@ -47,14 +51,19 @@ struct snapshot_key {
     const void *ns, *key;
 };
 
+/** Bytes of all changes so far. @thread the owner. */
+static inline size_t
+snapshot_bytes(const struct snapshot *s)
+{
+    return s->full_bytes + s->changes.len;
+}
+
 /**
  * Begin to set an entry: the caller appends its value to s->changes, then
  * calls snapshot_put_end(). @thread the owner.
  */
 void snapshot_put_begin(struct snapshot *s, const struct snapshot_key *k);
 void snapshot_put_end(struct snapshot *s);
-/** Forget the value under way: the entry is not in the snapshot. */
-void snapshot_put_undo(struct snapshot *s);
 /** Remove an entry; it need not exist. @thread the owner. */
 void snapshot_del(struct snapshot *s, const struct snapshot_key *k);
 
@@ -68,7 +77,7 @@ struct snapshot_change {
 /**
  * Walk the changes in the order they were made; of one entry the last counts.
  *
- * @param at  0 at first. @param ret borrows s->changes.
+ * @param at  0 at first. @param ret borrows the snapshot's bytes.
  * @return 1, 0 at the end. @thread the owner.
  */
 int snapshot_next(const struct snapshot *s, size_t *at,

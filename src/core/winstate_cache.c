@@ -484,7 +484,7 @@ sweep_entry(void *arg, const struct snapshot_key *key, const void *value,
     (void)value;
     (void)value_len;
     (void)e;
-    if (p->left == 0 || p->w->next->changes.len >= p->limit)
+    if (p->left == 0 || snapshot_bytes(p->w->next) >= p->limit)
         return 1;
     p->left--;
     snapshot_del(p->w->next, key);

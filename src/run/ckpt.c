@@ -47,7 +47,7 @@ put_part(struct ckpt *c, struct ckpt_round *r, const struct ckpt_part *p,
     uint32_t op;
     int rc;
 
-    if (p->snap == NULL || p->snap->changes.len == 0)
+    if (p->snap == NULL || snapshot_bytes(p->snap) == 0)
         return 0;
     rc = store_round_operator(c->store, p->step, strlen(p->step), &op, e);
     while (rc == 0 && snapshot_next(p->snap, &at, &ch) == 1) {
@@ -65,7 +65,7 @@ put_part(struct ckpt *c, struct ckpt_round *r, const struct ckpt_part *p,
     }
     r->puts += p->snap->puts;
     r->dels += p->snap->dels;
-    r->bytes += p->snap->changes.len;
+    r->bytes += snapshot_bytes(p->snap);
     return rc;
 }
 
