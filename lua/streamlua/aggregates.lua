@@ -24,6 +24,14 @@ for _, fn in ipairs { "avg", "min", "max", "first", "last", "var_pop", "var_samp
 end
 M.sum = one("sum", "sum")
 
+function M.collect(x, o)
+  local place = where()
+  local a = check.options(place, "collect", o, "collect")
+  a.limit = a.limit or 1000
+  a.args = check.list { check.ref(place, "collect", "argument", x) }
+  return aggregator(a, "collect", place)
+end
+
 function M.count(x, o)
   local place = where()
   local a = check.options(place, "count", o, "agg")

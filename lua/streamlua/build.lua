@@ -1,6 +1,7 @@
 -- s.job, s.param, s.args and the end of a load: from the job to its tree.
 local _, host = ...
 local check = require "streamlua.check"
+local connectors = require "streamlua.connectors"
 local steps = require "streamlua.steps"
 local fail, where = check.fail, check.where
 
@@ -69,6 +70,23 @@ end
 
 M.api.args = host.args
 
+-- Files ---------------------------------------------------------------------
+
+local reads = check.list() -- { path, size, hash }: part of the plan
+
+-- s.read { path =, format = }: the records of a file, as plain tables.
+function M.api.read(t)
+  local place = where()
+  if sealed then fail(place, "read", "files are read at load only") end
+  local o = check.options(place, "read", t, "read")
+  if o.path == "" then fail(place, "read", 'option "path" is empty') end
+  connectors.format(place, "read", o, "source")
+  local rows, size, hash = host.read(o)
+  if not rows then fail(place, "read", "%s", size) end
+  reads[#reads + 1] = { path = o.path, size = size, hash = hash }
+  return rows
+end
+
 -- The job -------------------------------------------------------------------
 
 local function nested(place, o, name, defaults)
@@ -110,7 +128,7 @@ local function job_options(place, t)
       tolerable_failures = 0, retained = 1 })
   end
   nested(place, o, "mini_batch", { allow_latency_ms = 1000, size = 50000, bytes = 32 << 20 })
-  nested(place, o, "state", { backend = "lmdb" })
+  nested(place, o, "state", { backend = "lmdb", ttl_ms = -1 })
   nested(place, o, "memory", { state = 0.6 })
   memory_parts(place, o.memory)
   nested(place, o, "restart", { initial_backoff_ms = 1000, max_backoff_ms = 60000, attempts = -1 })
@@ -132,10 +150,25 @@ function M.api.job(name, t)
     check.expected(place, "job", "first argument", "a name (letters, digits, _ and -, at most 64)", name)
   end
   local o = job_options(place, t)
+  local follows
+  if o.quarantine ~= nil then o.quarantine, follows = connectors.quarantine(place, o.quarantine) end
   host.limits(o.lua.memory, o.lua.call_timeout_ms, o.lua.load_timeout_ms)
-  local d = { name = name, place = place, options = o, steps = check.list(), counts = {}, names = {}, watched = {} }
+  local d = { name = name, place = place, options = o, steps = check.list(), counts = {}, names = {}, watched = {},
+    quarantine_follows = follows }
   the_job = { object = steps.new_job(d), data = d }
   return the_job.object
+end
+
+-- Records are skipped and quarantined in one transaction: where the job has
+-- one, a quarantine in Kafka that says nothing else takes part in it.
+local function quarantine_follows(d)
+  for _, x in ipairs(d.steps) do
+    if x.kind == "sink" and x.connector == "kafka" and x.conn.delivery == "exactly_once" then
+      local conn = d.options.quarantine.conn
+      conn.delivery, conn.transactional_id_prefix = "exactly_once", x.conn.transactional_id_prefix
+      return
+    end
+  end
 end
 
 -- Called with what the job file returned; gives the tree.
@@ -154,8 +187,10 @@ function M.finish(result)
   end
   local d = the_job.data
   steps.check_ends(d)
+  if d.quarantine_follows then quarantine_follows(d) end
   d.done, sealed = true, true
-  return { name = d.name, place = d.place, file = host.file, options = d.options, steps = d.steps, warnings = check.list() }
+  return { name = d.name, place = d.place, file = host.file, options = d.options, steps = d.steps,
+    reads = reads, warnings = check.list() }
 end
 
 -- Close the public module: unknown names fail with the nearest one.
@@ -171,11 +206,8 @@ end
 
 -- Functions of later stages, with what they are called in the message.
 M.later = {
-  read = "s.read is", same = "s.same windows are", count_window = "count windows are",
   session = "session windows are", cumulating = "cumulating windows are", on_count = "triggers are",
-  value_state = "value_state is", map_state = "map_state is", list_state = "list_state is",
-  reducing_state = "reducing_state is", aggregating_state = "aggregating_state is",
-  collect = "collect is", top_k = "top_k is", lookup = "lookup is",
+  top_k = "top_k is", lookup = "lookup is",
 }
 
 return M

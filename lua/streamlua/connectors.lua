@@ -47,7 +47,7 @@ local function csv_fields(place, kind, list)
   return out
 end
 
-local function format(place, kind, conn, role)
+function M.format(place, kind, conn, role)
   conn.format = conn.format or "json"
   if conn.format ~= "csv" then
     for _, o in ipairs { "fields", "header", "delimiter" } do
@@ -98,10 +98,11 @@ local function position(place, option, v, words)
   return { offsets = out }
 end
 
-local function topic(place, v, later)
-  if type(v) == "function" and later then check.later(place, "kafka: a topic function is") end
-  if type(v) ~= "string" then expected(place, "kafka", 'option "topic"', later and "a string" or "a string or a list of strings", v) end
-  if v:sub(1, 1) == "^" then check.later(place, "kafka: a topic pattern is") end
+local function topic(place, v, want)
+  if type(v) ~= "string" then expected(place, "kafka", 'option "topic"', want, v) end
+  if v:sub(1, 1) == "^" then
+    fail(place, "kafka", 'option "topic": the pattern "%s" can only stand alone, in a source', v)
+  end
   if v == "" or v == "." or v == ".." or #v > 249 or v:find "[^%w._-]" then
     fail(place, "kafka", 'option "topic": "%s" is no topic name (letters, digits, . _ -, at most 249)', v)
   end
@@ -113,10 +114,12 @@ local function kafka_source(place, conn)
   if type(t) == "table" and not check.kind(t) then
     if #t == 0 then expected(place, "kafka", 'option "topic"', "a list that is not empty", t) end
     local list = check.list()
-    for i = 1, #t do list[i] = topic(place, t[i]) end
+    for i = 1, #t do list[i] = topic(place, t[i], "a list of strings") end
     conn.topic = list
-  else
-    conn.topic = topic(place, t)
+  elseif type(t) ~= "string" or t:sub(1, 1) ~= "^" then
+    conn.topic = topic(place, t, 'a string, a list of strings or a pattern "^…"')
+  elseif #t == 1 then
+    fail(place, "kafka", 'option "topic": the pattern "^" has nothing behind its ^')
   end
   conn.start = position(place, "start", conn.start, starts)
   if conn.stop ~= nil then conn.stop = position(place, "stop", conn.stop, { "latest" }) end
@@ -139,7 +142,16 @@ local function key(place, kind, v)
 end
 
 local function kafka_sink(place, conn)
-  conn.topic = topic(place, conn.topic, true)
+  if type(conn.topic) == "function" then
+    conn.topic, conn.topic_func = nil, conn.topic
+  else
+    conn.topic = topic(place, conn.topic, "a string or a function")
+  end
+  if conn.create then
+    local c = check.options(place, "kafka: create", conn.create, "create")
+    c.config = check.properties(place, "kafka: create: config", c.config)
+    conn.create = check.defaults(c, { partitions = -1, replication = -1 })
+  end
   local headers = check.map()
   for _, name in ipairs(check.names.sorted(conn.headers or {})) do
     local v = conn.headers[name]
@@ -196,7 +208,7 @@ function M.use(step_place, role, name, sp)
   elseif kind == "source" then
     check.defaults(conn, { partitions = 1, poll_ms = 10 })
   elseif kind ~= "sink" then
-    format(place, kind, conn, role)
+    M.format(place, kind, conn, role)
   end
   if kind == "kafka" then
     conn.properties = check.properties(place, "kafka", conn.properties)
@@ -220,6 +232,30 @@ function M.use(step_place, role, name, sp)
   end
   if kind == "source" or kind == "sink" then kind = "lua" end
   return kind, conn, on_error
+end
+
+-- What a quarantine keeps is what was read, in the form of API.md 8.
+local fixed = { "format", "on_error", "fields", "header", "delimiter", "nan", "invalid_utf8", "key", "headers",
+  "partition", "envelope" }
+
+-- Check the spec of the job's quarantine; returns a sink step, and whether
+-- its delivery is left to follow the job's other sinks.
+function M.quarantine(place, sp)
+  local d = check.kind(sp) == "connector" and check.data(sp)
+  if not d or d.kind ~= "kafka" and d.kind ~= "file" then
+    expected(place, "job", 'option "quarantine"', "s.kafka { … } or s.file { … }", d and "s." .. d.kind or sp)
+  end
+  for _, o in ipairs(fixed) do
+    if d.opts[o] ~= nil then
+      fail(d.place, d.kind, 'option "%s" has no place in a quarantine: it keeps what was read as it was', o)
+    end
+  end
+  if type(d.opts.topic) == "function" then
+    expected(d.place, "kafka", 'option "topic"', "a string in a quarantine", d.opts.topic)
+  end
+  local kind, conn = M.use(place, "sink", "quarantine", sp)
+  return { kind = "sink", name = "quarantine", auto = false, place = place, connector = kind, conn = conn,
+    on_error = "fail" }, kind == "kafka" and d.opts.delivery == nil
 end
 
 return M

@@ -6,13 +6,14 @@ local check = require "streamlua.check"
 local gen = require "streamlua.gen"
 
 local s = {
-  args = build.api.args, job = build.api.job, param = build.api.param,
+  args = build.api.args, job = build.api.job, param = build.api.param, read = build.api.read,
   log = host.log, gen = {},
 }
 
-for _, part in ipairs { "connectors", "windows", "aggregates" } do
+local inner = { use = true, format = true, quarantine = true }
+for _, part in ipairs { "connectors", "windows", "aggregates", "states" } do
   for name, f in pairs(require("streamlua." .. part)) do
-    if name ~= "use" and name ~= "properties" then s[name] = f end
+    if not inner[name] then s[name] = f end
   end
 end
 

@@ -10,30 +10,41 @@ local text = {
   job = [[parallelism:int(1,32768) max_parallelism:int(1,32768)
     slots:int(1,65536) checkpoint:any mini_batch:table
     agg_phase_strategy:enum(AUTO,ONE_PHASE,TWO_PHASE) state:table memory:table
-    buffer_timeout:duration on_error:enum(fail,skip;quarantine) quarantine@2
+    buffer_timeout:duration on_error:enum(fail,skip,quarantine) quarantine:any
     restart:table bootstrap_servers:string properties:table lua:table]],
   checkpoint = [[interval:period timeout:period min_pause:duration
     tolerable_failures:int(0) retained:int(1)]],
   mini_batch = [[allow_latency:duration size:int(1) bytes:size]],
-  state = [[backend:enum(lmdb,memory) ttl@2]],
+  state = [[backend:enum(lmdb,memory) ttl:never]],
   memory = [[total:size state:part buffers:part lua:part]],
   restart = [[initial_backoff:period max_backoff:period attempts:int(-1)]],
   lua = [[memory:size call_timeout:period load_timeout:period]],
 
   -- steps
   step = [[name:name parallelism:int(1,32768) slot_sharing_group:name
-    chaining:enum(always,head,never) on_error:enum(fail,skip;quarantine)]],
+    chaining:enum(always,head,never) on_error:enum(fail,skip,quarantine)]],
   event_time = [[field:field func:func unit:enum(ms,s,us,ns,rfc3339)
     out_of_orderness:duration idle:never all_idle:hold max_future:duration
     +step]],
-  key_by = [[on_null:enum(fail,skip;quarantine)]],
-  window = [[lateness:duration late_output:name name:name window_fields@2
+  key_by = [[on_null:enum(fail,skip,quarantine)]],
+  window = [[lateness:duration late_output:name name:name window_fields:any
     early@4 trigger@4]],
 
+  -- stateful steps
+  process = [[on_record:func! on_timer:func state:table outputs:any +step]],
+  process_both = [[on_left:func! on_right:func! on_timer:func state:table
+    outputs:any +step]],
+  process_window = [[on_window:func! outputs:any +step]],
+  dedup = [[keep:enum(first;last) ttl:never! +step]],
+  top_n = [[n:int(1,1000000)! by:any! order:enum(asc,desc) ties:bool +step]],
+  state_handle = [[ttl:never ttl_clock:enum(event,processing)
+    ttl_update:enum(write,read_and_write) migrate@3]],
+
   -- windows and aggregates
-  tumbling = [[offset:offset clock:enum(event;processing) time_zone@4]],
-  hopping = [[offset:offset clock:enum(event;processing) time_zone@4]],
-  agg = [[where@2]],
+  tumbling = [[offset:offset clock:enum(event,processing) time_zone@4]],
+  hopping = [[offset:offset clock:enum(event,processing) time_zone@4]],
+  agg = [[where:func]],
+  collect = [[limit:int(1,1000000) +agg]],
   sum = [[overflow:enum(error,float,string) as:enum(float) +agg]],
   percentile = [[error:num(0,1) +agg]],
   aggregator = [[init:func! add:func! merge:func result:func! retract:func
@@ -41,16 +52,16 @@ local text = {
 
   -- formats
   source_format = [[format:enum(json,text,raw,csv;msgpack,avro,protobuf,debezium,cloudevents)
-    on_error:enum(fail,skip;quarantine) validate:bool
+    on_error:enum(fail,skip,quarantine) validate:bool
     bigint:enum(error,string,float) fields:any header:bool
     delimiter:delimiter]],
   sink_format = [[format:enum(json,text,raw,csv;msgpack,avro,protobuf,debezium,cloudevents)
-    on_error:enum(fail,skip;quarantine) fields:any header:bool
+    on_error:enum(fail,skip,quarantine) fields:any header:bool
     delimiter:delimiter nan:enum(error,null,string)
     invalid_utf8:enum(error,replace)]],
 
   -- sources that make their records themselves: JSON, valid, in int64
-  row_format = [[format:enum(json) on_error:enum(fail,skip;quarantine)
+  row_format = [[format:enum(json) on_error:enum(fail,skip,quarantine)
     validate:bool bigint:enum(error,string,float)]],
 
   -- connectors
@@ -60,7 +71,9 @@ local text = {
     properties:table +source_format]],
   kafka_sink = [[topic:any! key:any partition:func headers:table
     delivery:enum(none,at_least_once,exactly_once)
-    transactional_id_prefix:prefix create@2 bootstrap_servers:string properties:table +sink_format]],
+    transactional_id_prefix:prefix create:table bootstrap_servers:string
+    properties:table +sink_format]],
+  create = [[partitions:int(1,1000000) replication:int(1,32767) config:table]],
   file_source = [[path:string! compression@4 +source_format]],
   file_sink = [[path:string! roll:table key:any envelope:bool +sink_format]],
   roll = [[size:size interval:period]],
@@ -72,7 +85,12 @@ local text = {
   lua_source = [[open:func read:func! close:func partitions:int(1,65536)
     poll:period +row_format]],
   lua_sink = [[open:func write:func! flush:func close:func commit@3
-    last_round@3 on_error:enum(fail,skip;quarantine)]],
+    last_round@3 on_error:enum(fail,skip,quarantine)]],
+
+  -- s.read
+  read = [[path:string! format:enum(json,text,raw,csv;msgpack,avro,protobuf)
+    bigint:enum(error,string,float) fields:any header:bool
+    delimiter:delimiter]],
 
   -- generator templates
   sequence = [[from:num step:num]],

@@ -151,6 +151,44 @@ kind_of(const char *name)
     return -1;
 }
 
+const struct opt *
+plan_with(struct plan *p, const struct opt *o, const char *name,
+          const struct opt *value)
+{
+    struct opt *copy = opt_new_map(&p->arena), *m;
+    const struct opt *c;
+
+    for (c = o->first; c != NULL; c = c->next) {
+        m = opt_new(&p->arena);
+        *m = strcmp(c->name, name) == 0 ? *value : *c;
+        opt_add(&p->arena, copy, c->name, m);
+    }
+    return copy;
+}
+
+/* What the job file calls the step. */
+static const char *
+said_kind(const struct opt *step)
+{
+    const char *rows = opt_str(step, "rows", "");
+
+    if (strcmp(rows, "record") == 0)
+        return "reduce";
+    if (strcmp(rows, "ranked") == 0)
+        return "top_n";
+    if (strcmp(rows, "window") == 0)
+        return "process";
+    return opt_str(step, "kind", "");
+}
+
+const char *
+plan_step_said(const struct plan_step *s)
+{
+    return s->kind == STEP_LOCAL || plan_step_is_keyed(s)
+               ? said_kind(s->opts)
+               : plan_kind_logical(s->kind);
+}
+
 static int
 read_inputs(struct plan_build *b, struct plan_node *n, uint32_t index)
 {
@@ -171,10 +209,71 @@ read_inputs(struct plan_build *b, struct plan_node *n, uint32_t index)
         in->node = (uint32_t)from - 1;
         in->output = opt_str(o, "output", "main");
         in->rebalance = opt_bool(o, "rebalance", false);
-        if (strcmp(in->output, "main") == 0)
-            b->nodes[in->node].main_uses++;
+        in->right = opt_is(o, "side", "right");
+        b->nodes[in->node].uses++;
         in++;
     }
+    return 0;
+}
+
+static int
+read_node(struct plan_build *b, const struct opt *o, uint32_t index)
+{
+    struct plan_node *n = &b->nodes[index];
+    int k;
+
+    n->opts = o;
+    n->kind_name = said_kind(o);
+    n->name = opt_str(o, "name", "");
+    n->place = opt_str(o, "place", b->p->file);
+    n->auto_named = opt_bool(o, "auto", false);
+    k = kind_of(opt_str(o, "kind", ""));
+    if (k < 0)
+        return err_set(b->e, ERR_INTERNAL, "unknown kind of step '%s'",
+                       opt_str(o, "kind", ""));
+    n->kind = (enum step_kind)k;
+    return read_inputs(b, n, index);
+}
+
+/* Whether failed records of the node go to the quarantine: by its policy, or
+ * those without a key. */
+static bool
+quarantines(const struct plan_build *b, const struct plan_node *n)
+{
+    return plan_error_policy(b, n) == ON_ERROR_QUARANTINE ||
+           opt_is(n->opts, "on_null", PLAN_QUARANTINE) ||
+           opt_is(opt_get(n->opts, "right"), "on_null", PLAN_QUARANTINE);
+}
+
+/* The quarantine is the last step: it reads all that send it something. */
+static int
+read_quarantine(struct plan_build *b)
+{
+    const struct opt *o = opt_get(b->options, PLAN_QUARANTINE);
+    struct plan_node *n = &b->nodes[b->count];
+    struct plan_node_in *in;
+    uint32_t i;
+    int r;
+
+    if (o == NULL || o->type != OPT_MAP)
+        return 0;
+    if ((r = read_node(b, o, b->count)) != 0)
+        return r;
+    n->in = arena_alloc(&b->p->arena, (b->count + 1) * sizeof *n->in);
+    for (i = 0; i < b->count; i++) {
+        if (!quarantines(b, &b->nodes[i]))
+            continue;
+        in = &n->in[n->in_count++];
+        memset(in, 0, sizeof *in);
+        in->node = i;
+        in->output = PLAN_QUARANTINE;
+    }
+    if (n->in_count > 0)
+        b->quarantine = &b->nodes[b->count++];
+    else
+        plan_add_warning(b->p, n->place,
+                         "job: nothing goes to the quarantine; say on_error = "
+                         "\"quarantine\" in the job, a source or a step");
     return 0;
 }
 
@@ -183,32 +282,18 @@ read_nodes(struct plan_build *b)
 {
     const struct opt *steps = opt_get(b->p->job, "steps");
     const struct opt *o;
-    struct plan_node *n;
     uint32_t i = 0;
-    int k, r;
+    int r;
 
     b->count = steps != NULL ? (uint32_t)steps->len : 0;
     b->nodes = arena_alloc(&b->p->arena, (b->count + 1) * sizeof *b->nodes);
     memset(b->nodes, 0, (b->count + 1) * sizeof *b->nodes);
-    for (o = steps != NULL ? steps->first : NULL; o != NULL; o = o->next) {
-        n = &b->nodes[i];
-        n->opts = o;
-        n->kind_name = opt_str(o, "kind", "");
-        n->name = opt_str(o, "name", "");
-        n->place = opt_str(o, "place", b->p->file);
-        n->auto_named = opt_bool(o, "auto", false);
-        k = kind_of(n->kind_name);
-        if (k < 0)
-            return err_set(b->e, ERR_INTERNAL, "unknown kind of step '%s'",
-                           n->kind_name);
-        n->kind = (enum step_kind)k;
-        r = read_inputs(b, n, i);
-        if (r != 0)
+    for (o = steps != NULL ? steps->first : NULL; o != NULL; o = o->next)
+        if ((r = read_node(b, o, i++)) != 0)
             return r;
-        i++;
-    }
+    r = read_quarantine(b);
     b->p->logical_count = b->count;
-    return 0;
+    return r;
 }
 
 static int
@@ -221,7 +306,7 @@ read_bounded(struct plan_build *b)
     b->p->bounded = true;
     for (i = 0; i < b->count; i++) {
         n = &b->nodes[i];
-        if (n->kind == STEP_AGGREGATE)
+        if (plan_node_is_keyed(n))
             b->p->stateful = true;
         if (n->kind != STEP_SOURCE || plan_source_is_bounded(n->opts, flag))
             continue;

@@ -4,6 +4,14 @@
 
 /* --- slot sharing groups ------------------------------------------------ */
 
+/* Whether the options for slots and chaining are another step's: a local
+ * aggregate and a clock stay with their input. */
+static bool
+stays_with_input(const struct plan_step *s)
+{
+    return s->kind == STEP_LOCAL || s->kind == STEP_CLOCK;
+}
+
 /* Its own, or that of its inputs if they agree, else "default" (as Flink).
  * A local aggregate stays with its input; the group is the global one's. */
 static void
@@ -15,7 +23,7 @@ set_groups(struct plan *p)
 
     for (i = 0; i < p->step_count; i++) {
         s = &p->steps[i];
-        own = s->kind == STEP_LOCAL
+        own = stays_with_input(s)
                   ? NULL
                   : opt_str(s->opts, "slot_sharing_group", NULL);
         s->group = own;
@@ -49,9 +57,11 @@ why_not_chained(const struct plan *p, const struct plan_step *s,
         return "two inputs";
     if (strcmp(from->group, s->group) != 0)
         return "slot group";
-    if (chaining_is(from, "never"))
+    /* A clock is nobody's step: it stands alone for no one. */
+    if (s->kind != STEP_CLOCK && from->kind != STEP_CLOCK &&
+        chaining_is(from, "never"))
         return "option";
-    if (s->kind != STEP_LOCAL &&
+    if (!stays_with_input(s) &&
         (chaining_is(s, "never") || chaining_is(s, "head")))
         return "option";
     return NULL;

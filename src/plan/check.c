@@ -26,26 +26,86 @@ check_names(struct plan_build *b)
     return 0;
 }
 
+/* Append a name to a list with commas. */
+static void
+list_name(struct buf *list, const char *name)
+{
+    buf_addf(list, "%s%s", list->len > 0 ? ", " : "", name);
+}
+
+/* The outputs a step has beside "main"; those of split have no "main". */
+static void
+list_outputs(struct buf *list, const struct plan_node *n)
+{
+    const struct opt *names =
+        opt_get(n->opts, n->kind == STEP_SPLIT ? "names" : "outputs");
+    const char *late = opt_str(n->opts, "late_output", NULL);
+    const struct opt *o;
+
+    for (o = names != NULL ? names->first : NULL; o != NULL; o = o->next)
+        list_name(list, o->s);
+    if (late != NULL)
+        list_name(list, late);
+}
+
+static bool
+has_output(const struct plan_node *n, const char *name)
+{
+    const struct opt *names =
+        opt_get(n->opts, n->kind == STEP_SPLIT ? "names" : "outputs");
+    const struct opt *o;
+
+    if (strcmp(name, "main") == 0)
+        return n->kind != STEP_SPLIT;
+    for (o = names != NULL ? names->first : NULL; o != NULL; o = o->next)
+        if (strcmp(o->s, name) == 0)
+            return true;
+    return opt_is(n->opts, "late_output", name);
+}
+
 static int
 check_output(struct plan_build *b, const struct plan_node *n,
              const struct plan_node_in *in)
 {
     const struct plan_node *from = &b->nodes[in->node];
-    const char *late = opt_str(from->opts, "late_output", NULL);
+    struct buf list;
+    int r;
 
+    if (n == b->quarantine)
+        return 0; /* every step has that output */
     if (from->kind == STEP_SINK)
         return plan_refuse(b, n->place, n->kind_name,
                            "a sink (%s) has no output", from->name);
-    if (strcmp(in->output, "main") == 0 ||
-        (late != NULL && strcmp(in->output, late) == 0))
+    if (has_output(from, in->output))
         return 0;
-    if (late == NULL)
-        return plan_refuse(b, n->place, "side_output",
-                           "step %s has no side output \"%s\"; it has none",
-                           from->name, in->output);
-    return plan_refuse(b, n->place, "side_output",
-                       "step %s has no side output \"%s\"; it has: %s",
-                       from->name, in->output, late);
+    buf_init(&list);
+    list_outputs(&list, from);
+    r = plan_refuse(b, n->place, "side_output",
+                    "step %s has no side output \"%s\"; it has%s %s",
+                    from->name, in->output, list.len > 0 ? ":" : "",
+                    list.len > 0 ? buf_cstr(&list) : "none");
+    buf_fini(&list);
+    return r;
+}
+
+/* A window that is only read for its late records loses its rows; a process
+ * may well emit to its outputs alone. */
+static bool
+reaches_nothing(const struct plan_build *b, uint32_t node)
+{
+    const struct plan_node *n = &b->nodes[node], *m;
+    uint32_t i, j;
+
+    if (n->kind == STEP_SINK)
+        return false;
+    for (i = node + 1; i < b->count; i++) {
+        m = &b->nodes[i];
+        for (j = 0; j < m->in_count && m != b->quarantine; j++)
+            if (m->in[j].node == node &&
+                !opt_is(n->opts, "late_output", m->in[j].output))
+                return false;
+    }
+    return true;
 }
 
 static int
@@ -70,7 +130,7 @@ check_ends(struct plan_build *b)
                            "the job has no source");
     for (i = 0; i < b->count; i++) {
         n = &b->nodes[i];
-        if (n->kind != STEP_SINK && n->main_uses == 0)
+        if (reaches_nothing(b, i))
             return plan_refuse(b, n->place, n->kind_name,
                                "this stream reaches no sink");
     }
@@ -93,7 +153,8 @@ check_event_time(struct plan_build *b, const struct plan_node *n)
             found = "a rebalance";
         at = &b->nodes[at->in[0].node];
         if (found == NULL &&
-            (at->kind == STEP_AGGREGATE || at->kind == STEP_EVENT_TIME))
+            (plan_node_is_keyed(at) || at->kind == STEP_EVENT_TIME ||
+             at->kind == STEP_SPLIT))
             found = at->name;
     }
     if (found == NULL)
@@ -123,11 +184,11 @@ check_union(struct plan_build *b, const struct plan_node *n)
                 (size_t)snprintf(names + len, sizeof names - len, "%s%s (%s)",
                                  len > 0 ? ", " : "", m->name, m->place);
     }
-    if (!some || all)
+    if (!some || all || n == b->quarantine)
         return 0;
-    return plan_refuse(b, n->place, "union",
-                       "event_time on some inputs only; it is missing on %s",
-                       names);
+    return plan_refuse(
+        b, n->place, opt_get(n->opts, "right") != NULL ? "connect" : "union",
+        "event_time on some inputs only; it is missing on %s", names);
 }
 
 static int
@@ -135,16 +196,18 @@ check_window(struct plan_build *b, const struct plan_node *n)
 {
     const struct opt *win = opt_get(n->opts, "window");
     const struct plan_node *from = &b->nodes[n->in[0].node];
+    const char *kind = plan_node_window(n);
     struct buf text;
     int r;
 
-    if (win == NULL || opt_is(win, "kind", "global") || from->event_time)
+    if ((strcmp(kind, "tumbling") != 0 && strcmp(kind, "hopping") != 0) ||
+        from->event_time || plan_node_by_clock(n))
         return 0;
     buf_init(&text);
     explain_put_window(&text, win);
     r = plan_refuse(b, opt_str(win, "place", n->place), "window",
                     "%s needs event time; add :event_time { \xe2\x80\xa6 } "
-                    "after the source",
+                    "after the source, or clock = \"processing\"",
                     buf_cstr(&text));
     buf_fini(&text);
     return r;
@@ -158,26 +221,41 @@ input_is_updating(const struct plan_build *b, const struct plan_node_in *in)
     return b->nodes[in->node].updating && strcmp(in->output, "main") == 0;
 }
 
+/* The step whose rows `in` brings, and why they replace earlier ones. */
+static const char *
+updating_why(const struct plan_build *b, const struct plan_node_in *in)
+{
+    const struct plan_node *n = &b->nodes[in->node];
+
+    while (!plan_node_is_keyed(n))
+        n = &b->nodes[n->in[0].node];
+    return strcmp(plan_node_window(n), "none") == 0 ? "no window" : "lateness";
+}
+
 static int
 check_updating(struct plan_build *b, const struct plan_node *n)
 {
+    const struct opt *key;
     uint32_t j;
 
     for (j = 0; j < n->in_count; j++) {
         if (!input_is_updating(b, &n->in[j]))
             continue;
+        key = n->in[j].right ? opt_get(n->opts, "right") : n->opts;
         if (plan_node_is_keyed(n))
-            return plan_refuse(b, opt_str(n->opts, "key_place", n->place),
-                               "key_by",
+            return plan_refuse(b, opt_str(key, "key_place", n->place), "key_by",
                                "aggregate over an updating stream needs "
                                "retraction; use a window");
-        if (n->in[j].rebalance || n->in_count > 1)
-            return plan_refuse(
-                b, n->place, n->in[j].rebalance ? "rebalance" : "union",
-                "the rows of %s replace earlier ones (lateness), "
-                "so only filter, select, map, flat_map and sink "
-                "may follow it",
-                b->nodes[n->in[j].node].name);
+        if (n->in[j].rebalance || n->in_count > 1 || n->kind == STEP_SPLIT)
+            return plan_refuse(b, n->place,
+                               n->in[j].rebalance      ? "rebalance"
+                               : n->kind == STEP_SPLIT ? "split"
+                                                       : "union",
+                               "the rows of %s replace earlier ones (%s), "
+                               "so only filter, select, map, flat_map and sink "
+                               "may follow it",
+                               b->nodes[n->in[j].node].name,
+                               updating_why(b, &n->in[j]));
     }
     return 0;
 }
@@ -198,6 +276,8 @@ check_columns(struct plan_build *b, const struct plan_node *n)
     const struct opt *a, *k;
     const char *name;
 
+    if (opt_get(n->opts, "rows") != NULL)
+        return 0; /* rows are records: names are not the engine's */
     for (a = aggs != NULL ? aggs->first : NULL; a != NULL; a = a->next) {
         name = opt_str(a, "name", "");
         if (is_window_field(name))
@@ -223,11 +303,19 @@ check_columns(struct plan_build *b, const struct plan_node *n)
 
 /* --- the passes --------------------------------------------------------- */
 
+/* Whether the output has what the step makes, and not what it diverts. */
+static bool
+gives_rows(const struct plan_node *from, const char *output)
+{
+    return strcmp(output, PLAN_QUARANTINE) != 0 &&
+           !opt_is(from->opts, "late_output", output);
+}
+
 /* What the node's output is, from its inputs. */
 static void
 derive(struct plan_build *b, struct plan_node *n)
 {
-    const char *win = opt_str(opt_get(n->opts, "window"), "kind", "global");
+    const char *win = plan_node_window(n);
     const struct plan_node *from;
     uint32_t j;
 
@@ -235,19 +323,31 @@ derive(struct plan_build *b, struct plan_node *n)
         from = &b->nodes[n->in[j].node];
         n->event_time = n->event_time || from->event_time;
         n->endless = n->endless || from->endless;
-        if (strcmp(n->in[j].output, "main") != 0)
+        if (!gives_rows(from, n->in[j].output))
             continue;
         n->updating = n->updating || from->updating;
         n->windowed = n->windowed || from->windowed;
     }
+    n->in_time = n->event_time;
+    n->win = plan_window_of_inputs(b, n);
     if (n->kind == STEP_SOURCE)
         n->endless = !opt_is(n->opts, "connector", "lua") &&
                      !plan_source_is_bounded(n->opts, b->conf->bounded);
     if (n->kind == STEP_EVENT_TIME)
         n->event_time = true;
+    if (n->kind == STEP_PROCESS) {
+        n->windowed = false;
+        n->win = NULL;
+    }
     if (n->kind == STEP_AGGREGATE) {
-        n->updating = opt_int(n->opts, "lateness_ms", 0) > 0;
-        n->windowed = strcmp(win, "global") != 0;
+        n->updating =
+            opt_int(n->opts, "lateness_ms", 0) > 0 || strcmp(win, "none") == 0;
+        n->windowed = strcmp(win, "global") != 0 && strcmp(win, "count") != 0 &&
+                      strcmp(win, "none") != 0;
+        n->win = n->windowed || strcmp(win, "global") == 0
+                     ? opt_get(n->opts, "window")
+                     : NULL;
+        n->event_time = n->event_time || plan_node_by_clock(n);
     }
 }
 
@@ -269,8 +369,12 @@ plan_check_graph(struct plan_build *b)
         if (n->kind == STEP_AGGREGATE &&
             ((r = check_window(b, n)) != 0 || (r = check_columns(b, n)) != 0))
             return r;
+        if ((r = plan_check_state(b, n)) != 0)
+            return r;
         derive(b, n);
     }
+    if ((r = plan_check_quarantine(b)) != 0)
+        return r;
     return plan_check_delivery(b);
 }
 
@@ -303,8 +407,8 @@ plan_check_placed(struct plan_build *b)
             strcmp(edge->output, "main") == 0)
             return plan_refuse(b, s->place, kind,
                                "%s would rebalance the rows of %s, which "
-                               "replace earlier ones (lateness) and must keep "
-                               "their order",
+                               "replace earlier ones and must keep their "
+                               "order",
                                edge->why != NULL ? edge->why : "rebalance()",
                                p->steps[edge->from].name);
     }
@@ -328,11 +432,11 @@ warn_auto_names(struct plan_build *b)
     uint32_t i, count = 0;
 
     for (i = 0; i < b->count; i++)
-        if (b->nodes[i].kind == STEP_AGGREGATE && b->nodes[i].auto_named)
+        if (plan_node_is_keyed(&b->nodes[i]) && b->nodes[i].auto_named)
             count++;
     for (i = 0; count > 1 && i < b->count; i++) {
         n = &b->nodes[i];
-        if (n->kind == STEP_AGGREGATE && n->auto_named)
+        if (plan_node_is_keyed(n) && n->auto_named)
             plan_add_warning(b->p, n->place,
                              "%s: %s keeps state under an automatic name; "
                              "give it a name, or a changed job will not find "
@@ -417,11 +521,14 @@ plan_check_warn(struct plan_build *b)
                              n->name);
         if (n->kind == STEP_AGGREGATE)
             warn_laws(b, n);
-        if (n->kind == STEP_AGGREGATE && n->endless &&
-            opt_is(opt_get(n->opts, "window"), "kind", "global"))
+        if (n->endless && strcmp(plan_node_window(n), "global") == 0)
             plan_add_warning(b->p, n->place,
                              "window: a global window over an unbounded source "
                              "never fires");
+        if (opt_is(n->opts, "rows", "window"))
+            plan_add_warning(b->p, n->place,
+                             "process: on_window keeps all records of a window "
+                             "until it fires; an aggregate keeps one value");
         if (n->kind == STEP_SINK)
             warn_shared_key(b, n);
     }

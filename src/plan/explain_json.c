@@ -100,22 +100,33 @@ put_columns(struct buf *out, const struct opt *cols)
     buf_fini(&text);
 }
 
+struct inputs {
+    struct buf *out;
+    const struct plan *p;
+    uint32_t n;
+};
+
+/* `edge` leads to the step, `from` out of the visible one behind it. */
 static void
-put_input(struct buf *out, const struct plan *p, const struct plan_edge *edge)
+put_input(void *arg, const struct plan_edge *edge, const struct plan_edge *from)
 {
+    struct inputs *in = arg;
+    struct buf *out = in->out;
     static const char *const names[] = {[EDGE_CHAIN] = "forward",
                                         [EDGE_FORWARD] = "forward",
                                         [EDGE_HASH] = "hash",
                                         [EDGE_REBALANCE] = "rebalance"};
 
-    buf_addc(out, '{');
-    put_number(out, "step", (int64_t)edge->from + 1);
-    put_member(out, "output", edge->output);
+    if (edge->kind == EDGE_CHAIN)
+        edge = from; /* what stands before a hidden step */
+    buf_adds(out, in->n++ > 0 ? ",{" : "{");
+    put_number(out, "step", in->p->steps[from->from].number);
+    put_member(out, "output", from->output);
     put_member(out, "exchange", names[edge->kind]);
     put_member(out, "carries", edge->partials ? "partials" : "records");
     put_name(out, "keys");
     if (edge->kind == EDGE_HASH)
-        put_columns(out, opt_get(p->steps[edge->to].opts, "key"));
+        put_columns(out, plan_edge_key(in->p, edge));
     else
         buf_adds(out, "[]");
     buf_addc(out, '}');
@@ -126,10 +137,11 @@ put_input(struct buf *out, const struct plan *p, const struct plan_edge *edge)
 static bool
 is_shown(const char *name)
 {
-    static const char *const names[] = {
-        "kind",     "name", "auto",        "place",
-        "inputs",   "aggs", "parallelism", "slot_sharing_group",
-        "key_place"};
+    static const char *const names[] = {"kind",        "name",
+                                        "auto",        "place",
+                                        "inputs",      "aggs",
+                                        "parallelism", "slot_sharing_group",
+                                        "key_place",   "event_timer_place"};
     size_t i;
 
     for (i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -148,6 +160,11 @@ put_options(struct buf *out, const struct plan_step *s)
     for (o = s->opts->first; o != NULL; o = o->next) {
         if (is_shown(o->name))
             continue;
+        if (strcmp(o->name, "right") == 0) {
+            put_name(out, "right_key");
+            put_columns(out, opt_get(o, "key"));
+            continue;
+        }
         put_name(out, o->name);
         if (strcmp(o->name, "key") == 0 || strcmp(o->name, "cols") == 0)
             put_columns(out, o);
@@ -183,23 +200,22 @@ put_select(struct buf *out, const struct plan_step *s)
 static void
 put_step(struct buf *out, const struct plan *p, const struct plan_step *s)
 {
+    struct inputs in = {.out = out, .p = p};
     uint32_t j;
 
     buf_addc(out, '{');
-    put_number(out, "id", (int64_t)s->index + 1);
+    put_number(out, "id", s->number);
     put_member(out, "name", s->name);
-    put_member(out, "kind", plan_kind_name(s->kind));
+    put_member(out, "kind",
+               s->kind == STEP_AGGREGATE ? plan_step_said(s)
+                                         : plan_kind_name(s->kind));
     put_number(out, "parallelism", s->parallelism);
     put_number(out, "chain", (int64_t)s->chain + 1);
     put_member(out, "group", s->group);
     put_member(out, "place", s->place);
     put_name(out, "inputs");
     buf_addc(out, '[');
-    for (j = 0; j < s->in_count; j++) {
-        if (j > 0)
-            buf_addc(out, ',');
-        put_input(out, p, &p->edges[s->in[j]]);
-    }
+    explain_each_input(p, s, put_input, &in);
     buf_addc(out, ']');
     put_options(out, s);
     put_select(out, s);
@@ -243,7 +259,9 @@ plan_explain_json(const struct plan *p, struct buf *out)
     put_name(out, "steps");
     buf_addc(out, '[');
     for (i = 0; i < p->step_count; i++) {
-        if (i > 0)
+        if (p->steps[i].number == 0)
+            continue;
+        if (p->steps[i].number > 1)
             buf_addc(out, ',');
         put_step(out, p, &p->steps[i]);
     }

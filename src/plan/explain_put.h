@@ -26,8 +26,20 @@ void explain_put_key(struct buf *out, const struct opt *step);
 void explain_put_window(struct buf *out, const struct opt *win);
 /** Append an aggregate call: "percentile(value, 0.99)". @thread any. */
 void explain_put_call(struct buf *out, const struct opt *agg);
+/** Append a state handle: "last=value(ttl=1h)". @thread any. */
+void explain_put_handle(struct buf *out, const struct opt *handle);
 /** Append the step as text shows it: "kind name: text (place)". */
 void explain_put_step(struct buf *out, const struct plan_step *s);
+
+/**
+ * Called with an edge into a step, and with the edge out of the visible step
+ * behind it: the same, or, across a hidden step, the one into that.
+ */
+typedef void explain_input_f(void *arg, const struct plan_edge *into,
+                             const struct plan_edge *from);
+/** Call `f` for each input of `s` as explain shows it, in order. */
+void explain_each_input(const struct plan *p, const struct plan_step *s,
+                        explain_input_f *f, void *arg);
 
 /** Whether a step's input comes over an exchange or a lane, not a call. */
 bool explain_is_head(const struct plan *p, const struct plan_step *s);

@@ -8,6 +8,7 @@ static void
 put_checkpoint(struct buf *out, const struct plan *p)
 {
     const struct opt *options = opt_get(p->job, "options");
+    int64_t ttl = opt_int(opt_get(options, "state"), "ttl_ms", -1);
 
     if (!p->checkpoint) {
         buf_addf(out, "  checkpoint off: %s\n", p->checkpoint_off);
@@ -15,8 +16,13 @@ put_checkpoint(struct buf *out, const struct plan *p)
     }
     buf_adds(out, "  checkpoint every ");
     plan_put_duration(out, p->checkpoint_interval_ms);
-    buf_addf(out, ", state backend %s\n",
+    buf_addf(out, ", state backend %s",
              opt_str(opt_get(options, "state"), "backend", "lmdb"));
+    if (ttl >= 0) {
+        buf_adds(out, ", state ttl ");
+        plan_put_duration(out, ttl);
+    }
+    buf_addc(out, '\n');
 }
 
 static void
@@ -38,62 +44,83 @@ put_settings(struct buf *out, const struct plan *p)
     buf_addc(out, '\n');
 }
 
+/* Numbers of the visible steps behind some edges of a step. */
+struct sources {
+    const struct plan *p;
+    unsigned kinds; /* bit set of edge kinds to take */
+    int right;      /* -1: both sides of a connect; 0, 1: one */
+    uint32_t n, only;
+    struct buf list;
+};
+
+static void
+add_source(void *arg, const struct plan_edge *into,
+           const struct plan_edge *from)
+{
+    struct sources *s = arg;
+    uint32_t number = s->p->steps[from->from].number;
+
+    if ((s->kinds >> into->kind & 1u) == 0 ||
+        (s->right >= 0 && (s->right == 1) != into->right))
+        return;
+    buf_addf(&s->list, "%s%u", s->n > 0 ? ", " : "", (unsigned)number);
+    s->n++;
+    s->only = number;
+}
+
 /*
- * Append " <- N, N", the inputs of `s` whose edge kind is in the bit set
- * `kinds`; nothing if that is just the step printed before (`prev`, a step
- * index; UINT32_MAX = none).
+ * Append " <- N, N", the inputs that `of` asks for; nothing if that is just
+ * the step printed before (its number; 0 = none).
  */
 static void
-put_inputs(struct buf *out, const struct plan *p, const struct plan_step *s,
-           unsigned kinds, uint32_t prev)
+put_inputs(struct buf *out, const struct plan_step *s, struct sources *of,
+           uint32_t prev)
 {
-    const struct plan_edge *edge;
-    uint32_t j, n = 0, only = UINT32_MAX;
+    buf_init(&of->list);
+    of->n = 0;
+    explain_each_input(of->p, s, add_source, of);
+    if (of->n > 1 || (of->n == 1 && of->only != prev))
+        buf_addf(out, " <- %s", buf_cstr(&of->list));
+    buf_fini(&of->list);
+}
+
+static void
+put_hash(struct buf *out, const struct plan *p, const struct plan_step *s,
+         int right, uint32_t prev)
+{
+    struct sources of = {.p = p, .kinds = 1u << EDGE_HASH, .right = right};
+    const struct plan_edge *edge, *hash = NULL;
+    uint32_t j;
 
     for (j = 0; j < s->in_count; j++) {
         edge = &p->edges[s->in[j]];
-        if ((kinds >> edge->kind & 1u) == 0)
-            continue;
-        only = edge->from;
-        n++;
+        if (edge->kind == EDGE_HASH && edge->right == (right == 1))
+            hash = edge;
     }
-    if (n == 0 || (n == 1 && only == prev))
+    if (hash == NULL)
         return;
-    buf_adds(out, " <- ");
-    for (j = 0; j < s->in_count; j++) {
-        edge = &p->edges[s->in[j]];
-        if ((kinds >> edge->kind & 1u) == 0)
-            continue;
-        buf_addf(out, "%u", (unsigned)edge->from + 1);
-        if (--n > 0)
-            buf_adds(out, ", ");
-    }
+    buf_adds(out, "exchange hash ");
+    explain_put_columns(out, plan_edge_key(p, hash));
+    buf_adds(out, hash->partials ? ", partials" : ", records");
+    put_inputs(out, s, &of, prev);
+    buf_addc(out, '\n');
 }
 
 static void
 put_exchanges(struct buf *out, const struct plan *p, const struct plan_step *s,
               uint32_t prev)
 {
-    const struct plan_edge *edge, *hash = NULL;
+    struct sources of = {.p = p, .kinds = 1u << EDGE_REBALANCE, .right = -1};
     bool rebalance = false;
     uint32_t j;
 
-    for (j = 0; j < s->in_count; j++) {
-        edge = &p->edges[s->in[j]];
-        if (edge->kind == EDGE_HASH)
-            hash = edge;
-        rebalance = rebalance || edge->kind == EDGE_REBALANCE;
-    }
-    if (hash != NULL) {
-        buf_adds(out, "exchange hash ");
-        explain_put_key(out, s->opts);
-        buf_adds(out, hash->partials ? ", partials" : ", records");
-        put_inputs(out, p, s, 1u << EDGE_HASH, prev);
-        buf_addc(out, '\n');
-    }
+    put_hash(out, p, s, 0, prev);
+    put_hash(out, p, s, 1, prev);
+    for (j = 0; j < s->in_count; j++)
+        rebalance = rebalance || p->edges[s->in[j]].kind == EDGE_REBALANCE;
     if (rebalance) {
         buf_adds(out, "exchange rebalance, records");
-        put_inputs(out, p, s, 1u << EDGE_REBALANCE, prev);
+        put_inputs(out, s, &of, prev);
         buf_addc(out, '\n');
     }
 }
@@ -104,12 +131,14 @@ static void
 put_chain(struct buf *out, const struct plan *p, const struct plan_step *s,
           uint32_t prev)
 {
+    struct sources of = {
+        .p = p, .kinds = 1u << EDGE_FORWARD | 1u << EDGE_CHAIN, .right = -1};
     const struct plan_chain *c = &p->chains[s->chain];
 
     put_exchanges(out, p, s, prev);
     buf_addf(out, "chain %u, parallelism %u, group %s", (unsigned)s->chain + 1,
              (unsigned)c->parallelism, c->group);
-    put_inputs(out, p, s, 1u << EDGE_FORWARD | 1u << EDGE_CHAIN, prev);
+    put_inputs(out, s, &of, prev);
     buf_addc(out, '\n');
 }
 
@@ -117,17 +146,20 @@ void
 plan_explain_text(const struct plan *p, struct buf *out)
 {
     const struct plan_step *s;
-    uint32_t chain = UINT32_MAX, i, j;
+    uint32_t chain = UINT32_MAX, prev = 0, i, j;
 
     put_settings(out, p);
     for (i = 0; i < p->step_count; i++) {
         s = &p->steps[i];
         if (s->chain != chain || explain_is_head(p, s))
-            put_chain(out, p, s, i > 0 ? i - 1 : UINT32_MAX);
+            put_chain(out, p, s, prev);
         chain = s->chain;
-        buf_addf(out, "  %u ", (unsigned)i + 1);
-        explain_put_step(out, s);
-        buf_addc(out, '\n');
+        if (s->number > 0) {
+            prev = s->number;
+            buf_addf(out, "  %u ", (unsigned)s->number);
+            explain_put_step(out, s);
+            buf_addc(out, '\n');
+        }
         for (j = 0; s->why[j] != NULL; j++)
             buf_addf(out, "    why: %s\n", s->why[j]);
     }

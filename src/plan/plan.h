@@ -160,11 +160,11 @@ struct plan_step {
     uint32_t *in, in_count;   /* edge indexes, in order of inputs */
     uint32_t *out, out_count; /* edge indexes */
     uint32_t peer;            /* STEP_LOCAL: its STEP_GLOBAL, and back */
-    uint32_t *places; /* made by plan_fit_check(). Aggregates whose list
-                         changed over their state: where their accumulators
-                         lie, for aggset_set_places(). STEP_PROCESS: the
-                         number that each handle of `state` has in the store.
-                         NULL: in order of the list */
+    uint32_t *places;         /* made by plan_fit_check(). Aggregates whose list
+                                 changed over their state: where their accumulators
+                                 lie, for aggset_set_places(). STEP_PROCESS: the
+                                 number that each handle of `state` has in the store.
+                                 NULL: in order of the list */
     uint32_t places_min;
 };
 
@@ -263,6 +263,8 @@ const char *plan_edge_on_null(const struct plan *p,
 const char *plan_kind_name(enum step_kind kind);
 /** Kind as the summary shows it: local and global are "aggregate". */
 const char *plan_kind_logical(enum step_kind kind);
+/** As the job file calls the step: "top_n" for an aggregate that ranks. */
+const char *plan_step_said(const struct plan_step *s);
 /** Duration in the largest unit that divides it: "10s", "1500ms", "0s". */
 void plan_put_duration(struct buf *out, int64_t ms);
 

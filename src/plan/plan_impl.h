@@ -19,24 +19,27 @@ struct plan_node_in {
     uint32_t node;      /* index of the logical node it comes from */
     const char *output; /* "main" or the name of a side output */
     bool rebalance;     /* rebalance() stands between */
+    bool right;         /* right side of a connect */
 };
 
 /* One step as the job file says it, before the two-phase rewrite. */
 struct plan_node {
     const struct opt *opts;
-    const char *kind_name; /* "aggregate", as messages say it */
+    const char *kind_name; /* "top_n": as the job file calls it */
     enum step_kind kind;   /* STEP_AGGREGATE for every aggregate */
     const char *name, *place;
     bool auto_named;
     struct plan_node_in *in;
     uint32_t in_count;
-    uint32_t main_uses; /* how many inputs read "main" */
-    bool event_time;    /* its records have an event time */
-    bool updating;      /* "main" is an updating stream */
-    bool windowed;      /* its rows come from a window with bounds */
-    bool endless;       /* a Kafka topic or generator without end feeds it */
-    uint32_t first;     /* step that takes the input and emits late records */
-    uint32_t last;      /* step that emits "main" */
+    uint32_t uses;         /* how many inputs read it, "main" or by name */
+    bool event_time;       /* its records have an event time */
+    bool in_time;          /* the records it takes have one */
+    bool updating;         /* "main" is an updating stream */
+    bool windowed;         /* its rows come from a window with bounds */
+    bool endless;          /* a Kafka topic or generator without end feeds it */
+    const struct opt *win; /* the window all its rows come from, or NULL */
+    uint32_t first; /* step that takes the input and emits late records */
+    uint32_t last;  /* step that emits "main" */
 };
 
 struct plan_build {
@@ -45,6 +48,8 @@ struct plan_build {
     const struct opt *options; /* the job's, may be NULL */
     struct plan_node *nodes;   /* in file order, which is topological */
     uint32_t count;
+    const struct plan_node *quarantine; /* the last of them, or NULL */
+    uint32_t steps_shown;               /* plan_step.number so far */
     struct err *e;
 };
 
@@ -52,8 +57,36 @@ struct plan_build {
 static inline bool
 plan_node_is_keyed(const struct plan_node *n)
 {
-    return n->kind == STEP_AGGREGATE;
+    return n->kind == STEP_AGGREGATE || n->kind == STEP_PROCESS ||
+           n->kind == STEP_DEDUP;
 }
+
+/** Kind of the node's window: "none" without one, "" if it is not of a kind
+ * that has windows. @thread any. */
+static inline const char *
+plan_node_window(const struct plan_node *n)
+{
+    if (n->kind != STEP_AGGREGATE)
+        return "";
+    return opt_str(opt_get(n->opts, "window"), "kind", "global");
+}
+
+/** Whether a step's wall clock decides its windows. @thread any. */
+static inline bool
+plan_node_by_clock(const struct plan_node *n)
+{
+    return n->kind == STEP_AGGREGATE &&
+           opt_is(opt_get(n->opts, "window"), "clock", "processing");
+}
+
+/** Policy for failed records: the step's, its source's, the job's. */
+enum on_error plan_error_policy(const struct plan_build *b,
+                                const struct plan_node *n);
+
+/** The map `o` with `value` as its member `name`, in the plan's arena; other
+ * members are shared. @thread the builder. */
+const struct opt *plan_with(struct plan *p, const struct opt *o,
+                            const char *name, const struct opt *value);
 
 /** Formatted text in the plan's arena. @thread the builder. */
 char *plan_text(struct plan *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -109,6 +142,14 @@ void plan_place_delivery(struct plan_build *b);
 
 /** Graph checks on the nodes; fills event_time, updating, windowed. */
 MUST_USE int plan_check_graph(struct plan_build *b);
+/** What functions with state need; quarantine; windows of rows. */
+MUST_USE int plan_check_state(struct plan_build *b, struct plan_node *n);
+/** The window that the rows of all inputs come from, or NULL: none, or they
+ * differ. @thread the builder. */
+const struct opt *plan_window_of_inputs(const struct plan_build *b,
+                                        const struct plan_node *n);
+/** That what is quarantined has a quarantine. */
+MUST_USE int plan_check_quarantine(struct plan_build *b);
 /** Checks that need steps, edges and parallelism. */
 MUST_USE int plan_check_placed(struct plan_build *b);
 /** Collect the warnings. */

@@ -14,9 +14,9 @@ plan_unmergeable(struct plan *p, const struct opt *step, const char **ret_why)
     const struct opt *a, *law;
 
     for (a = aggs != NULL ? aggs->first : NULL; a != NULL; a = a->next) {
-        if (!opt_is(a, "fn", "custom"))
+        if (!opt_is(a, "fn", "custom") && !opt_is(a, "fn", "reduce"))
             continue; /* every built-in aggregate merges */
-        if (opt_func(a, "merge") == 0) {
+        if (opt_is(a, "fn", "custom") && opt_func(a, "merge") == 0) {
             *ret_why =
                 plan_text(p, "aggregator %s has no merge (%s)",
                           opt_str(a, "name", ""), opt_str(a, "place", ""));
@@ -43,6 +43,8 @@ keyed_parallelism(const struct plan_build *b, const struct plan_node *n)
     return (uint32_t)opt_int(n->opts, "parallelism", b->p->parallelism);
 }
 
+/* --- distribution ------------------------------------------------------- */
+
 /* Whether the path `field` is the one member `name`, unescaped. */
 static bool
 path_is_name(const char *field, const char *name)
@@ -58,6 +60,23 @@ path_is_name(const char *field, const char *name)
     return *name == '\0';
 }
 
+/* Whether the column `k` reads the key field `u` of rows of the step `up`. */
+static bool
+reads_key(const struct opt *up, const struct opt *k, const struct opt *u)
+{
+    const char *field = opt_str(k, "field", NULL);
+    const char *was = opt_str(u, "field", NULL);
+    const char *rows = opt_str(up, "rows", "");
+
+    if (field == NULL)
+        return false;
+    if (opt_is(up, "kind", "dedup") || strcmp(rows, "ranked") == 0)
+        /* The records themselves; top_n writes the field rank. */
+        return was != NULL && strcmp(field, was) == 0 &&
+               strcmp(field, "rank") != 0;
+    return rows[0] == '\0' && path_is_name(field, opt_str(u, "name", ""));
+}
+
 /*
  * Whether the records of `n` lie where its keys want them already: they are
  * rows of a keyed step (filters between do not move them) whose key fields
@@ -68,7 +87,6 @@ is_distributed(const struct plan_build *b, const struct plan_node *n)
 {
     const struct plan_node *up = n;
     const struct opt *k, *u;
-    const char *field;
 
     do {
         if (up->in_count != 1 || up->in[0].rebalance ||
@@ -78,7 +96,8 @@ is_distributed(const struct plan_build *b, const struct plan_node *n)
         if (b->p->steps[up->last].parallelism != keyed_parallelism(b, n))
             return false;
     } while (up->kind == STEP_FILTER);
-    if (!plan_node_is_keyed(up))
+    /* A process emits what it likes. */
+    if (!plan_node_is_keyed(up) || up->kind == STEP_PROCESS)
         return false;
 
     k = opt_get(n->opts, "key");
@@ -88,8 +107,7 @@ is_distributed(const struct plan_build *b, const struct plan_node *n)
     k = k != NULL ? k->first : NULL;
     u = u != NULL ? u->first : NULL;
     for (; k != NULL && u != NULL; k = k->next, u = u->next) {
-        field = opt_str(k, "field", NULL);
-        if (field == NULL || !path_is_name(field, opt_str(u, "name", "")))
+        if (!reads_key(up->opts, k, u))
             return false;
     }
     return true;
@@ -97,8 +115,8 @@ is_distributed(const struct plan_build *b, const struct plan_node *n)
 
 /* --- steps and edges ---------------------------------------------------- */
 
-static enum on_error
-error_policy(const struct plan_build *b, const struct plan_node *n)
+enum on_error
+plan_error_policy(const struct plan_build *b, const struct plan_node *n)
 {
     const char *own = opt_str(n->opts, "on_error", NULL);
 
@@ -106,6 +124,8 @@ error_policy(const struct plan_build *b, const struct plan_node *n)
         own = opt_str(opt_get(n->opts, "conn"), "on_error", NULL);
     if (own == NULL)
         own = opt_str(b->options, "on_error", "fail");
+    if (strcmp(own, PLAN_QUARANTINE) == 0)
+        return ON_ERROR_QUARANTINE;
     return strcmp(own, "skip") == 0 ? ON_ERROR_SKIP : ON_ERROR_FAIL;
 }
 
@@ -126,8 +146,12 @@ add_step(struct plan_build *b, const struct plan_node *n, enum step_kind kind,
     s->index = p->step_count++;
     s->logical = (uint32_t)(n - b->nodes);
     s->parallelism = parallelism;
-    s->on_error = error_policy(b, n);
-    s->updating = n->updating && kind != STEP_LOCAL;
+    s->on_error = plan_error_policy(b, n);
+    s->updating = n->updating && kind != STEP_LOCAL && kind != STEP_CLOCK;
+    s->event_time = n->in_time;
+    s->quarantine = n == b->quarantine;
+    if (kind != STEP_CLOCK)
+        s->number = ++b->steps_shown;
     s->why = no_why;
     s->peer = s->index;
     return s;
@@ -146,13 +170,14 @@ add_edge(struct plan_build *b, uint32_t from, uint32_t to, enum edge_kind kind)
     return edge;
 }
 
-/* The step that emits what `in` reads. */
+/* The step that emits what `in` reads: late records leave the first phase. */
 static uint32_t
 emitter(const struct plan_build *b, const struct plan_node_in *in)
 {
     const struct plan_node *from = &b->nodes[in->node];
 
-    return strcmp(in->output, "main") == 0 ? from->last : from->first;
+    return opt_is(from->opts, "late_output", in->output) ? from->first
+                                                         : from->last;
 }
 
 /* Connect the inputs of `n` to step `s`, by key or in place. */
@@ -169,6 +194,7 @@ connect_inputs(struct plan_build *b, const struct plan_node *n,
         from = &b->p->steps[emitter(b, &n->in[j])];
         edge = add_edge(b, from->index, s->index, EDGE_FORWARD);
         edge->output = n->in[j].output;
+        edge->right = n->in[j].right;
         if (by_key) {
             edge->kind = EDGE_HASH;
         } else if (n->in[j].rebalance) {
@@ -241,14 +267,56 @@ place_stateless(struct plan_build *b, struct plan_node *n)
     n->first = n->last = s->index;
 }
 
+/* Say of an updating stream what its rows mean. */
+static void
+explain_updating(struct plan_build *b, const struct plan_node *n,
+                 struct plan_step *s)
+{
+    struct buf keys;
+
+    if (!n->updating)
+        return;
+    buf_init(&keys);
+    explain_put_key(&keys, n->opts);
+    plan_add_why(b->p, s,
+                 "updating: a row replaces the earlier row of the same key "
+                 "%s%s",
+                 buf_cstr(&keys), n->windowed ? " and window" : "");
+    buf_fini(&keys);
+}
+
+/* The clock of a processing-time window, which takes the inputs. */
+static struct plan_step *
+place_clock(struct plan_build *b, const struct plan_node *n)
+{
+    struct plan_step *s =
+        add_step(b, n, STEP_CLOCK, stateless_parallelism(b, n, false));
+
+    connect_inputs(b, n, s, false);
+    return s;
+}
+
+/* Connect the inputs of a window step, through its clock if it has one. */
+static void
+connect_window(struct plan_build *b, const struct plan_node *n,
+               struct plan_step *clock, struct plan_step *s, bool by_key)
+{
+    if (clock == NULL)
+        connect_inputs(b, n, s, by_key);
+    else
+        add_edge(b, clock->index, s->index, by_key ? EDGE_HASH : EDGE_FORWARD);
+}
+
 static void
 place_two_phase(struct plan_build *b, struct plan_node *n, bool by_option)
 {
     const struct opt *aggs = opt_get(n->opts, "aggs");
-    struct plan_step *local, *global;
+    struct plan_step *clock = NULL, *local, *global;
     struct plan_edge *edge;
     size_t count = aggs != NULL ? aggs->len : 0;
 
+    if (plan_node_by_clock(n))
+        clock = place_clock(b, n);
     local = add_step(b, n, STEP_LOCAL, stateless_parallelism(b, n, false));
     global = add_step(b, n, STEP_GLOBAL, keyed_parallelism(b, n));
     local->peer = global->index;
@@ -260,7 +328,8 @@ place_two_phase(struct plan_build *b, struct plan_node *n, bool by_option)
     else
         plan_add_why(b->p, local, "TWO_PHASE by AUTO: all %zu aggregates merge",
                      count);
-    connect_inputs(b, n, local, false);
+    connect_window(b, n, clock, local, false);
+    explain_updating(b, n, global);
     edge = add_edge(b, local->index, global->index, EDGE_HASH);
     edge->partials = true;
     n->first = local->index;
@@ -271,10 +340,12 @@ static void
 place_one_phase(struct plan_build *b, struct plan_node *n, bool distributed,
                 const char *why)
 {
-    struct plan_step *s =
-        add_step(b, n, STEP_AGGREGATE, keyed_parallelism(b, n));
+    struct plan_step *clock = NULL, *s;
     struct buf keys;
 
+    if (plan_node_by_clock(n))
+        clock = place_clock(b, n);
+    s = add_step(b, n, STEP_AGGREGATE, keyed_parallelism(b, n));
     if (why != NULL)
         plan_add_why(b->p, s, "%s", why);
     if (distributed) {
@@ -284,7 +355,8 @@ place_one_phase(struct plan_build *b, struct plan_node *n, bool distributed,
                      buf_cstr(&keys));
         buf_fini(&keys);
     }
-    connect_inputs(b, n, s, !distributed);
+    explain_updating(b, n, s);
+    connect_window(b, n, clock, s, !distributed);
     n->first = n->last = s->index;
 }
 
@@ -315,12 +387,32 @@ check_keyed_parallelism(struct plan_build *b, const struct plan_node *n)
                    (unsigned)par, (unsigned)b->p->max_parallelism);
 }
 
+/* Why an aggregate cannot have two phases, or NULL. */
+static const char *
+needs_one_phase(struct plan_build *b, const struct plan_node *n)
+{
+    const char *why = NULL;
+
+    if (strcmp(plan_node_window(n), "count") == 0)
+        return "count window";
+    (void)plan_unmergeable(b->p, n->opts, &why);
+    return why;
+}
+
+/* A function over all records of a window: a first phase would only hold
+ * them twice. */
+static bool
+keeps_records(const struct plan_node *n)
+{
+    return opt_is(n->opts, "rows", "window");
+}
+
 static int
 place_aggregate(struct plan_build *b, struct plan_node *n)
 {
     const char *option = opt_str(b->options, "agg_phase_strategy", "AUTO");
     bool distributed = is_distributed(b, n);
-    const char *why = NULL;
+    const char *why;
     int r = check_keyed_parallelism(b, n);
 
     if (r != 0)
@@ -329,7 +421,7 @@ place_aggregate(struct plan_build *b, struct plan_node *n)
         place_one_phase(b, n, distributed, "ONE_PHASE by option");
         return 0;
     }
-    if (plan_unmergeable(b->p, n->opts, &why) != NULL) {
+    if ((why = needs_one_phase(b, n)) != NULL) {
         if (strcmp(option, "TWO_PHASE") == 0)
             return plan_refuse(b, n->place, n->kind_name, "TWO_PHASE, but %s",
                                why);
@@ -339,11 +431,67 @@ place_aggregate(struct plan_build *b, struct plan_node *n)
     }
     if (strcmp(option, "TWO_PHASE") == 0)
         place_two_phase(b, n, true);
+    else if (keeps_records(n))
+        place_one_phase(b, n, distributed,
+                        "ONE_PHASE: on_window takes all records of a window");
     else if (distributed)
         place_one_phase(b, n, true, NULL);
     else
         place_two_phase(b, n, false);
     return 0;
+}
+
+/* Process and dedup: one step behind an exchange, if need be. */
+static int
+place_keyed(struct plan_build *b, struct plan_node *n)
+{
+    bool distributed = is_distributed(b, n);
+    struct plan_step *s;
+    struct buf keys;
+    int r = check_keyed_parallelism(b, n);
+
+    if (r != 0)
+        return r;
+    s = add_step(b, n, n->kind, keyed_parallelism(b, n));
+    if (distributed) {
+        buf_init(&keys);
+        explain_put_key(&keys, n->opts);
+        plan_add_why(b->p, s, "no exchange: input is already distributed by %s",
+                     buf_cstr(&keys));
+        buf_fini(&keys);
+    }
+    connect_inputs(b, n, s, !distributed);
+    n->first = n->last = s->index;
+    return 0;
+}
+
+/* The sink of failed records reads every step that may send it one: both
+ * phases of an aggregate, each for what fails in it. */
+static void
+place_quarantine(struct plan_build *b, struct plan_node *n)
+{
+    struct plan *p = b->p;
+    struct plan_step *s, *from;
+    struct plan_edge *edge;
+    uint32_t par = 1, count = p->step_count, i, j;
+
+    for (j = 0; j < n->in_count; j++)
+        for (i = 0; i < count; i++)
+            if (p->steps[i].logical == n->in[j].node &&
+                p->steps[i].parallelism > par)
+                par = p->steps[i].parallelism;
+    s = add_step(b, n, STEP_SINK, par);
+    for (j = 0; j < n->in_count; j++)
+        for (i = 0; i < count; i++) {
+            from = &p->steps[i];
+            if (from->logical != n->in[j].node || from->kind == STEP_CLOCK)
+                continue;
+            edge = add_edge(b, i, s->index,
+                            from->parallelism == par ? EDGE_FORWARD
+                                                     : EDGE_REBALANCE);
+            edge->output = PLAN_QUARANTINE;
+        }
+    n->first = n->last = s->index;
 }
 
 /* Give each step the lists of its edges, in order of inputs and of uses. */
@@ -371,6 +519,22 @@ list_edges(struct plan *p)
     }
 }
 
+static int
+place_node(struct plan_build *b, struct plan_node *n)
+{
+    if (n == b->quarantine)
+        place_quarantine(b, n);
+    else if (n->kind == STEP_SOURCE)
+        place_source(b, n);
+    else if (n->kind == STEP_AGGREGATE)
+        return place_aggregate(b, n);
+    else if (plan_node_is_keyed(n))
+        return place_keyed(b, n);
+    else
+        place_stateless(b, n);
+    return 0;
+}
+
 int
 plan_rewrite(struct plan_build *b)
 {
@@ -379,20 +543,15 @@ plan_rewrite(struct plan_build *b)
     uint32_t i;
     int r;
 
+    /* At most three steps a node: clock, local, global; two edges between
+     * them, and two to the quarantine. */
     for (i = 0; i < b->count; i++)
-        edges += b->nodes[i].in_count + 1u;
-    p->steps = arena_alloc(&p->arena, 2 * b->count * sizeof *p->steps);
+        edges += b->nodes[i].in_count + 4u;
+    p->steps = arena_alloc(&p->arena, 3 * b->count * sizeof *p->steps);
     p->edges = arena_alloc(&p->arena, edges * sizeof *p->edges);
-    for (i = 0; i < b->count; i++) {
-        if (b->nodes[i].kind == STEP_SOURCE) {
-            place_source(b, &b->nodes[i]);
-        } else if (b->nodes[i].kind == STEP_AGGREGATE) {
-            if ((r = place_aggregate(b, &b->nodes[i])) != 0)
-                return r;
-        } else {
-            place_stateless(b, &b->nodes[i]);
-        }
-    }
+    for (i = 0; i < b->count; i++)
+        if ((r = place_node(b, &b->nodes[i])) != 0)
+            return r;
     list_edges(p);
     return 0;
 }

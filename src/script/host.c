@@ -92,6 +92,39 @@ push_opts_lj(lua_State *L, const struct opt *o)
     }
 }
 
+/* Where line `line` (from 1) of the job file begins. */
+static size_t
+line_start(const struct script_conf *conf, int line)
+{
+    size_t at = 0;
+
+    for (; line > 1 && at < conf->text_len; at++)
+        line -= conf->text[at] == '\n';
+    return at;
+}
+
+/* source(f): text and number of the lines of the job file that make the
+ * function, or nil: it is made elsewhere. While the file is loaded. */
+static int
+source_lj(lua_State *L)
+{
+    const struct script_conf *conf = &script_of(L)->conf;
+    lua_Debug ar;
+    size_t from, to;
+
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    lua_settop(L, 1);
+    (void)lua_getinfo(L, ">S", &ar);
+    if (conf->text == NULL || ar.source[0] != '@' || ar.linedefined < 1 ||
+        strcmp(ar.source + 1, script_of(L)->chunk) != 0)
+        return 0;
+    from = line_start(conf, ar.linedefined);
+    to = line_start(conf, ar.lastlinedefined + 1);
+    (void)lua_pushlstring(L, conf->text + from, to - from);
+    lua_pushinteger(L, ar.linedefined);
+    return 2;
+}
+
 static lua_Integer
 count_lines(const char *text, size_t len)
 {
@@ -107,11 +140,10 @@ count_lines(const char *text, size_t len)
 void
 script_host_lj(struct script *s)
 {
-    static const luaL_Reg funcs[] = {{"where", where_lj},
-                                     {"env", env_lj},
-                                     {"limits", limits_lj},
-                                     {"log", log_lj},
-                                     {NULL, NULL}};
+    static const luaL_Reg funcs[] = {
+        {"where", where_lj}, {"env", env_lj},          {"limits", limits_lj},
+        {"log", log_lj},     {"read", script_read_lj}, {"source", source_lj},
+        {NULL, NULL}};
     lua_State *L = s->L;
 
     luaL_newlib(L, funcs);

@@ -153,6 +153,8 @@ void script_watch_load(struct script *s, bool on);
 void script_require_open_lj(struct script *s);
 /* host.c: push the table that lua/streamlua gets as its second argument. */
 void script_host_lj(struct script *s);
+/* read.c: read(options) for lua/streamlua. */
+int script_read_lj(lua_State *L);
 /* tree.c: the table at the top of the stack as a tree; functions are
  * numbered and kept in funcs_ref. Raises on what has no place in a tree. */
 struct opt *script_tree_lj(struct script *s);

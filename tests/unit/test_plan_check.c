@@ -86,7 +86,7 @@ a_window_needs_event_time(void **state)
                SINK("s", "6", "[{step:2}]"),
            "j.lua:9",
            "window: tumbling(1m) needs event time; add :event_time { … } "
-           "after the source");
+           "after the source, or clock = \"processing\"");
     accept(&t, NULL,
            IN STEP("aggregate", "a", "5",
                    "key:[], window:{kind:'global'}, inputs:[{step:1}],"
@@ -166,7 +166,7 @@ updating_rows_are_not_aggregated_or_shuffled(void **state)
                          " inputs:[{step:3}]"),
            "j.lua:6",
            "sink: parallelism 2 != 3 would rebalance the rows of a, which "
-           "replace earlier ones (lateness) and must keep their order");
+           "replace earlier ones and must keep their order");
     refuse("", UPDATING SINK("s", "6", "[{step:3}, {step:2}]"), "j.lua:6",
            "union: the rows of a replace earlier ones (lateness), so only "
            "filter, select, map, flat_map and sink may follow it");
