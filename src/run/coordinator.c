@@ -466,7 +466,10 @@ attempt(struct job *j, struct run *run)
         return false;
     }
     job_loop(j);
-    if (!j->has_failure && !atomic_load(&j->pipe_closed))
+    /* Whoever closed stdout stopped a bounded job as SIGTERM does; another
+     * one ends with an error, and with what its last round holds. */
+    if (!j->has_failure &&
+        (!atomic_load(&j->pipe_closed) || j->plan->bounded))
         finish_rounds(j, &e);
     atomic_store(&j->running, false);
     if (j->has_failure)
