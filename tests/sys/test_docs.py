@@ -379,7 +379,9 @@ def the_reference_names_every_option():
 def flags():
     """The flags in the help of the verbs."""
     found = set()
-    for verb in ("run", "check", "explain", "version"):
+    verbs = subprocess.run([BINARY, "help"], capture_output=True, text=True,
+                           check=True).stdout
+    for verb in re.findall(r"^  ([a-z]+) ", verbs, re.M):
         out = subprocess.run([BINARY, "help", verb], capture_output=True,
                              text=True, check=True).stdout
         found.update(re.findall(r"^  (?:-\w, )?(--?[\w-]+)", out, re.M))
