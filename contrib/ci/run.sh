@@ -93,9 +93,25 @@ tests_of() {
         tr '\n' ' ')
 }
 
+# The program with fault points, beside the release build: crash tests on a
+# broker kill it at named places.
+test_mode_program() {
+    local dir=$out/test-mode
+    say "test-mode: configure --enable-test-mode"
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    if (cd "$dir" && quiet build.log "$top/configure" --enable-test-mode &&
+        quiet build.log make -j"$jobs" streamlua); then
+        export STREAMLUA_TEST_MODE=$dir/streamlua
+    else
+        step_failed "test-mode does not build (build-check/test-mode/build.log)"
+    fi
+}
+
 run_gcc() {
     local broker=(--enable-broker-tests)
     [ -n "${STREAMLUA_NO_BROKER:-}" ] && broker=()
+    [ ${#broker[@]} -gt 0 ] && test_mode_program
     build gcc CC=gcc CXX=g++ --enable-werror "${broker[@]}" && check gcc
 }
 
