@@ -94,31 +94,42 @@ def shared_input(count):
 
 
 class Live:
-    """Input that grows while a job runs: `rate` records a second."""
+    """Input that grows while a job runs: `rate` records a second.
 
-    def __init__(self, rate=20000):
+    make(i) is record i; it ends by itself after `most` of them.
+    """
+
+    def __init__(self, rate=20000, make=record, most=10 ** 9):
         self.topic = kit.topic("eo-live", PARTITIONS)
         self.rate, self.count = rate, 0
+        self.make, self.most = make, most
         self.over = threading.Event()
         self.feed = kit.Feed(self.topic)
         self.thread = threading.Thread(target=self.work, daemon=True)
         self.thread.start()
 
     def work(self):
-        piece = self.rate // 10
-        while not self.over.wait(0.1):
+        while self.count < self.most and not self.over.wait(0.1):
             first = self.count
+            piece = min(self.rate // 10, self.most - first)
             self.feed.put([(i % PARTITIONS, None, None,
-                            json.dumps(record(i)))
+                            json.dumps(self.make(i)))
                            for i in range(first, first + piece)])
             self.count += piece
 
-    def end(self):
-        """No more; returns the rows of all that was sent."""
+    def is_over(self):
+        return not self.thread.is_alive()
+
+    def stop(self):
+        """No more; returns all that was sent."""
         self.over.set()
         self.thread.join()
         check(self.feed.close() == 0, "ktool produce failed")
-        return rows_of(map(record, range(self.count)))
+        return map(self.make, range(self.count))
+
+    def end(self):
+        """As stop(); returns the rows of all that was sent."""
+        return rows_of(self.stop())
 
 
 def is_test_mode(binary):

@@ -21,6 +21,7 @@ import eo_kill  # noqa: F401
 import eo_proxy  # noqa: F401
 import eo_zombie  # noqa: F401
 import eo_damage  # noqa: F401
+import eo_tenant  # noqa: F401
 
 if __name__ == "__main__":
     if "--long" in sys.argv:
