@@ -6,8 +6,8 @@ usage: model.py [--long] [--list] [NAME...]
 Runs the protocol as it is in several settings, where no bad state may be
 found, and broken variants of it, each of which must show the bad state it is
 known for; the shortest way there is printed. NAMEs choose among them.
---long allows more records, crashes and lost messages (minutes), and leaves
-out rules that are a second line only.
+--long (or STREAMLUA_LONG=1) allows more records, crashes and lost messages
+(minutes), and leaves out rules that are a second line only.
 
 A bad state is
   doubled   a row is visible twice under read_committed
@@ -281,7 +281,8 @@ def main():
         print(__doc__)
         return 0
     names = [a for a in args if not a.startswith("--")]
-    chosen = [c for c in cases("--long" in args)
+    long_form = "--long" in args or os.environ.get("STREAMLUA_LONG") == "1"
+    chosen = [c for c in cases(long_form)
               if not names or any(n in c[0] for n in names)]
     if "--list" in args:
         print("\n".join(c[0] for c in chosen))
