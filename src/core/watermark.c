@@ -13,12 +13,17 @@ enum { BLOB_VERSION = 1 };
 /* The numbers are those of the blob. */
 enum part_state { PART_ACTIVE = 0, PART_IDLE = 1, PART_FINISHED = 2 };
 
+/* In the blob, beside the state: as it was restored; not added yet. */
+enum { AS_RESTORED = 4 };
+
 struct kept { /* a partition of the round it was restored from */
     char *topic;
     int32_t partition;
     int64_t wm;
     enum part_state state;
     bool taken; /* some partition goes on from it */
+    bool as_restored;
+    uint32_t task; /* of then, that said so */
 };
 
 struct wm_part {
@@ -112,13 +117,14 @@ wm_part_add(struct wm_source *s, bool discovered)
 }
 
 static struct kept *
-find_kept(struct wm_source *s, const char *topic, int32_t partition)
+find_kept(struct wm_source *s, const char *topic, size_t len, int32_t partition)
 {
     uint32_t i;
 
     for (i = 0; i < s->kept_count; i++)
         if (!s->kept[i].taken && s->kept[i].partition == partition &&
-            strcmp(s->kept[i].topic, topic) == 0)
+            strlen(s->kept[i].topic) == len &&
+            memcmp(s->kept[i].topic, topic, len) == 0)
             return &s->kept[i];
     return NULL;
 }
@@ -127,13 +133,14 @@ void
 wm_part_name(struct wm_source *s, struct wm_part *p, uint16_t topic,
              int32_t partition)
 {
+    const char *name = topic_name(topic);
     struct kept *k;
 
     (void)pthread_mutex_lock(&s->lock);
     p->topic = topic;
     p->partition = partition;
     if (s->known) {
-        k = find_kept(s, topic_name(topic), partition);
+        k = find_kept(s, name, strlen(name), partition);
         p->wm = k != NULL ? k->wm : s->combined;
         p->published = p->wm;
         if (k != NULL) {
@@ -144,8 +151,19 @@ wm_part_name(struct wm_source *s, struct wm_part *p, uint16_t topic,
     (void)pthread_mutex_unlock(&s->lock);
 }
 
+static void
+put_part(struct buf *out, const char *topic, int32_t partition, int state,
+         int64_t wm)
+{
+    blob_put_bytes(out, topic, strlen(topic));
+    blob_put(out, (uint32_t)partition, 4);
+    blob_put(out, (uint64_t)state, 1);
+    blob_put(out, (uint64_t)wm, 8);
+}
+
 /* version, whether it stands still, combined watermark, count; then of each
- * partition: topic, partition, state, watermark. */
+ * partition: topic, partition, state, watermark. A partition that a subtask
+ * has still to add stands where it was restored: its position does, too. */
 void
 wm_source_put(struct wm_source *s, struct wm_part *const *parts, uint32_t n,
               bool end, struct buf *out)
@@ -154,6 +172,8 @@ wm_source_put(struct wm_source *s, struct wm_part *const *parts, uint32_t n,
     bool still = end;
 
     (void)pthread_mutex_lock(&s->lock);
+    for (i = 0; i < s->kept_count; i++)
+        count += !s->kept[i].taken;
     for (i = 0; i < n; i++) {
         if (parts[i] == NULL)
             continue;
@@ -164,32 +184,43 @@ wm_source_put(struct wm_source *s, struct wm_part *const *parts, uint32_t n,
     blob_put(out, still, 1);
     blob_put(out, (uint64_t)s->combined, 8);
     blob_put(out, count, 4);
-    for (i = 0; i < n; i++) {
-        const char *topic;
-
-        if (parts[i] == NULL)
-            continue;
-        topic = topic_name(parts[i]->topic);
-        blob_put_bytes(out, topic, strlen(topic));
-        blob_put(out, (uint32_t)parts[i]->partition, 4);
-        blob_put(out, parts[i]->state, 1);
-        blob_put(out, (uint64_t)parts[i]->wm, 8);
-    }
+    for (i = 0; i < n; i++)
+        if (parts[i] != NULL)
+            put_part(out, topic_name(parts[i]->topic), parts[i]->partition,
+                     (int)parts[i]->state, parts[i]->wm);
+    for (i = 0; i < s->kept_count; i++)
+        if (!s->kept[i].taken)
+            put_part(out, s->kept[i].topic, s->kept[i].partition,
+                     (int)s->kept[i].state | AS_RESTORED, s->kept[i].wm);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
 static void
-get_part(struct wm_source *s, struct blob_reader *r)
+get_part(struct wm_source *s, struct blob_reader *r, uint32_t task)
 {
-    struct kept k = {.taken = false};
+    struct kept k = {.task = task}, *twin;
     size_t len;
     const char *topic = blob_get_bytes(r, &len);
+    unsigned state;
 
     k.partition = (int32_t)(uint32_t)blob_get(r, 4);
-    k.state = (enum part_state)blob_get(r, 1);
+    state = (unsigned)blob_get(r, 1);
     k.wm = (int64_t)blob_get(r, 8);
+    k.as_restored = (state & AS_RESTORED) != 0;
+    k.state = (enum part_state)(state & ~(unsigned)AS_RESTORED);
     if (r->bad || k.state > PART_FINISHED) {
         r->bad = true;
+        return;
+    }
+    /* Every subtask names what nobody has added; who has it knows better.
+     * (Partitions of a connector that cannot tell them apart share a name.) */
+    twin = find_kept(s, topic, len, k.partition);
+    if (twin != NULL && k.as_restored &&
+        (!twin->as_restored || twin->task != task))
+        return;
+    if (twin != NULL && !k.as_restored && twin->as_restored) {
+        k.topic = twin->topic;
+        *twin = k;
         return;
     }
     k.topic = mem_dup(topic, len);
@@ -211,7 +242,7 @@ restore(struct wm_source *s, const struct step_blobs *b, struct err *e)
         int64_t wm = (int64_t)blob_get(&r, 8);
 
         for (n = (uint32_t)blob_get(&r, 4); n > 0 && !r.bad; n--)
-            get_part(s, &r);
+            get_part(s, &r, i);
         if (!current || !blob_done(&r))
             return err_set(e, ERR_IO,
                            "what a round kept of the watermarks of '%s' is "

@@ -19,7 +19,8 @@
  * it stands at its barrier. Barriers of subtasks are at different moments,
  * and no partition that is active then is behind the combined watermark of
  * any earlier moment: so a restore begins with the least of them. One whose
- * partitions had all finished is not asked, it stands still.
+ * partitions had all finished is not asked, it stands still. A partition that
+ * a round has and no subtask has added yet stays in later rounds as it was.
  *
  * Thread: wm_source calls any (one lock, taken once a batch); wm_input owner.
  */

@@ -514,6 +514,51 @@ a_subtask_that_had_finished_long_ago_does_not_pull_the_watermark_back(
     wm_source_free(&d.s);
 }
 
+/* The first round after a restore may come before some subtask has added its
+ * partitions: their positions are in it as they were restored, and so must be
+ * what late records are judged by. */
+static void
+a_partition_not_added_yet_stays_in_the_next_round_as_it_was(void **state)
+{
+    struct clock c = {.s = wm_source_new(&hold)}, d = {.s = NULL},
+                 e = {.s = NULL};
+    struct buf blobs[TASKS];
+    bool known[PARTS] = {false}, both[PARTS] = {true, true};
+    uint32_t i, t;
+
+    (void)state;
+    for (i = 0; i < 2; i++) { /* of subtasks 0 and 1 */
+        add(&c, i, false);
+        read_at(c.s, c.parts[i], 100 * (i + 1));
+    }
+    for (t = 0; t < TASKS; t++) {
+        buf_init(&blobs[t]);
+        put(&c, t, false, &blobs[t]);
+    }
+    restored(&d, blobs, known);
+
+    /* Subtask 1 is at its barrier before it has added anything; subtask 0
+     * adds, reads, and comes to the barrier then. */
+    buf_clear(&blobs[1]);
+    put(&d, 1, false, &blobs[1]);
+    add(&d, 0, false);
+    read_at(d.s, d.parts[0], 150);
+    for (t = 0; t < TASKS; t++)
+        if (t != 1) {
+            buf_clear(&blobs[t]);
+            put(&d, t, false, &blobs[t]);
+        }
+    restored(&e, blobs, both);
+
+    assert_int_equal(wm_part_now(e.parts[0]), 139);
+    assert_int_equal(wm_part_now(e.parts[1]), 189);
+    for (t = 0; t < TASKS; t++)
+        buf_fini(&blobs[t]);
+    wm_source_free(&c.s);
+    wm_source_free(&d.s);
+    wm_source_free(&e.s);
+}
+
 /* A connector that cannot tell its partitions apart. */
 static void
 partitions_of_one_name_are_restored_once_each(void **state)
@@ -596,6 +641,8 @@ main(void)
             a_partition_the_round_did_not_know_starts_at_the_watermark),
         cmocka_unit_test(
             a_subtask_that_had_finished_long_ago_does_not_pull_the_watermark_back),
+        cmocka_unit_test(
+            a_partition_not_added_yet_stays_in_the_next_round_as_it_was),
         cmocka_unit_test(partitions_of_one_name_are_restored_once_each),
         cmocka_unit_test(damaged_watermarks_are_refused),
     };
