@@ -35,6 +35,9 @@ static const struct builtin builtins[] = {
     {&agg_distinct_type, AGG_OTHER, 1, 1, agg_distinct_setup},
     {&agg_count_distinct_type, AGG_OTHER, 1, 1, agg_distinct_setup},
     {&agg_percentile_type, AGG_OTHER, 1, 1, agg_percentile_setup},
+    {&agg_collect_type, AGG_OTHER, 1, 1, agg_collect_setup},
+    {&agg_top_type, AGG_OTHER, 1, 1, agg_top_setup},
+    {&agg_records_type, AGG_OTHER, 0, 0, NULL},
 };
 
 enum { BUILTIN_COUNT = sizeof builtins / sizeof builtins[0] };
@@ -188,7 +191,7 @@ agg_setup(struct agg *a, agg_custom_f *custom, void *arg, struct err *e)
 
     if (a->nargs > AGG_ARGS_MAX)
         return agg_fail(a, e, "%s: at most %d arguments", fn, AGG_ARGS_MAX);
-    if (strcmp(fn, "custom") != 0)
+    if (strcmp(fn, "custom") != 0 && strcmp(fn, "reduce") != 0)
         return builtin_setup(a, fn, e);
     if (custom == NULL)
         return agg_fail(a, e, "a custom aggregator needs a script");
@@ -203,9 +206,11 @@ agg_can_merge(const struct agg *a)
 {
     const struct opt *law = opt_get(a->opts, "law");
 
-    return a->kind != AGG_CUSTOM ||
-           (opt_func(a->opts, "merge") != 0 &&
-            (law == NULL || opt_bool(law, "ok", true)));
+    if (a->kind != AGG_CUSTOM)
+        return true;
+    if (opt_is(a->opts, "fn", "custom") && opt_func(a->opts, "merge") == 0)
+        return false;
+    return law == NULL || opt_bool(law, "ok", true);
 }
 
 int
@@ -236,8 +241,8 @@ aggset_new(const struct opt *list, key_encode_f *encode_key,
         s->size += (a->type->size(a) + ACC_ALIGN - 1) / ACC_ALIGN * ACC_ALIGN;
         s->customs += a->kind == AGG_CUSTOM;
         s->movable = s->movable && a->type->movable;
-        s->takes_ints =
-            s->takes_ints && a->kind != AGG_CUSTOM && a->kind != AGG_OTHER;
+        s->takes_ints = s->takes_ints && a->kind != AGG_CUSTOM &&
+                        a->kind != AGG_OTHER && opt_func(o, "where") == 0;
         s->mergeable = s->mergeable && agg_can_merge(a);
     }
     if (r != 0) {
@@ -277,6 +282,40 @@ aggset_set_places(struct aggset *s, const uint32_t *order, uint32_t min)
     s->places_min = min;
 }
 
+void
+aggset_keep_times(struct aggset *s)
+{
+    uint32_t i;
+
+    assert(!s->times);
+    s->times = true;
+    for (i = 0; i < s->count; i++)
+        s->aggs[i].offset += (uint32_t)sizeof(struct agg_times);
+    s->size += (uint32_t)sizeof(struct agg_times);
+}
+
+void
+aggset_touch(const struct aggset *s, void *block, int64_t ts)
+{
+    struct agg_times *t = aggset_times(block);
+
+    if (!s->times)
+        return;
+    if (t->last == INT64_MIN)
+        t->first = ts;
+    if (ts > t->last)
+        t->last = ts;
+}
+
+static void
+times_merge(struct agg_times *t, const struct agg_times *from)
+{
+    if (t->last == INT64_MIN)
+        t->first = from->first;
+    if (from->last > t->last)
+        t->last = from->last;
+}
+
 /* The aggregate whose accumulator stands at place `i` of the portable form. */
 static const struct agg *
 agg_at_place(const struct aggset *s, uint32_t i)
@@ -302,6 +341,8 @@ aggset_init(const struct aggset *s, void *block)
     uint32_t i;
 
     memset(block, 0, s->size);
+    if (s->times)
+        aggset_times(block)->last = INT64_MIN;
     for (i = 0; i < s->count; i++)
         if (s->aggs[i].type->init != NULL)
             s->aggs[i].type->init(&s->aggs[i], acc_at(&s->aggs[i], block));
@@ -383,7 +424,8 @@ customs_undo(const struct aggset *s, void *block, uint32_t end,
         const struct agg *a = &s->aggs[i];
         void *acc = acc_at(a, block);
 
-        if (a->kind != AGG_CUSTOM || !codec_bytes(&p, stop, &bytes, &len))
+        if (a->kind != AGG_CUSTOM || a->skip ||
+            !codec_bytes(&p, stop, &bytes, &len))
             continue;
         a->type->fini(a, acc);
         a->type->init(a, acc);
@@ -425,7 +467,10 @@ customs_add(const struct aggset *s, void *block, const struct val *args,
 
         if (a->kind != AGG_CUSTOM)
             continue;
-        if (--left != 0)
+        left--;
+        if (a->skip)
+            continue;
+        if (left != 0)
             ret = encode_framed(a, acc, &saved, e);
         if (ret == 0)
             ret = a->type->add(a, acc, args + a->first_arg, r, e);
@@ -470,6 +515,8 @@ aggset_add(const struct aggset *s, void *block, const struct val *args,
         return 0;
     }
     for (a = s->aggs; a < end; a++) {
+        if (a->skip)
+            continue;
         ret = check_one(a, acc_at(a, block), args + a->first_arg, r, e);
         if (ret != 0)
             return ret;
@@ -480,7 +527,8 @@ aggset_add(const struct aggset *s, void *block, const struct val *args,
             return ret;
     }
     for (a = s->aggs; a < end; a++)
-        apply_one(a, acc_at(a, block), args + a->first_arg, r);
+        if (!a->skip)
+            apply_one(a, acc_at(a, block), args + a->first_arg, r);
     return 0;
 }
 
@@ -536,8 +584,11 @@ int
 aggset_merge(const struct aggset *s, void *block, void *from, struct err *e)
 {
     struct err other;
-    int ret = merge_kind(s, block, from, false, e), r;
+    int ret, r;
 
+    if (s->times)
+        times_merge(block, from);
+    ret = merge_kind(s, block, from, false, e);
     if (s->customs == 0)
         return ret;
     r = merge_kind(s, block, from, true, ret == 0 ? e : &other);
@@ -572,6 +623,8 @@ aggset_dup(const struct aggset *s, const void *block, void *to, struct err *e)
     uint32_t i;
 
     memset(to, 0, s->size);
+    if (s->times)
+        memcpy(to, block, sizeof(struct agg_times));
     for (i = 0; i < s->count; i++) {
         const struct agg *a = &s->aggs[i];
         void *acc = acc_at(a, to);
@@ -596,8 +649,13 @@ int
 aggset_encode(const struct aggset *s, const void *block, struct buf *out,
               struct err *e)
 {
+    const struct agg_times *t = block;
     uint32_t i;
 
+    if (s->times) {
+        codec_put_u64(out, (uint64_t)t->first);
+        codec_put_u64(out, (uint64_t)t->last);
+    }
     for (i = 0; i < s->count; i++) {
         const struct agg *a = agg_at_place(s, i);
         int r = encode_framed(a, acc_peek(a, block), out, e);
@@ -608,6 +666,18 @@ aggset_encode(const struct aggset *s, const void *block, struct buf *out,
     return 0;
 }
 
+static bool
+decode_times(struct agg_times *t, const char **p, const char *end)
+{
+    uint64_t first, last;
+
+    if (!codec_u64(p, end, &first) || !codec_u64(p, end, &last))
+        return false;
+    t->first = (int64_t)first;
+    t->last = (int64_t)last;
+    return true;
+}
+
 int
 aggset_decode(const struct aggset *s, void *block, const char *bytes,
               size_t len, struct err *e)
@@ -615,6 +685,8 @@ aggset_decode(const struct aggset *s, void *block, const char *bytes,
     const char *p = bytes, *end = bytes + len, *part;
     uint32_t i, part_len;
 
+    if (s->times && !decode_times(block, &p, end))
+        return err_set(e, ERR_IO, "damaged accumulators: no times");
     for (i = 0; i < s->count; i++) {
         const struct agg *a = agg_at_place(s, i);
         int r;

@@ -82,6 +82,14 @@ struct agg {
     uint32_t first_arg; /* index of args[0] among the set's arguments */
     uint32_t kind;      /* enum agg_kind of core/agg_impl.h */
     uint32_t flags;     /* private to a built-in type */
+    bool skip;          /* set by the caller of aggset_add(): its `where` does
+                           not take the record */
+};
+
+/* When an accumulator block changed, see aggset_keep_times(). */
+struct agg_times {
+    int64_t first; /* of its first record, in order of adding */
+    int64_t last;  /* the latest; INT64_MIN: it has none */
 };
 
 struct aggset {
@@ -93,7 +101,8 @@ struct aggset {
     bool movable;        /* all types are */
     bool mergeable;      /* no custom one lacks merge or breaks its laws */
     bool takes_ints;     /* all are counts and the like, which refuse no integer
-                            unless they hold strings */
+                            unless they hold strings, and none has a where */
+    bool times;          /* blocks begin with a struct agg_times */
     uint32_t *places;    /* place i of the portable form is that of aggregate
                             places[i]; NULL: as they come */
     uint32_t places_min; /* how many an older form has at least */
@@ -102,8 +111,8 @@ struct aggset {
 /**
  * Build the set from the normalised `aggs` list of an aggregate step.
  *
- * Built-in functions are found by their "fn"; a custom one ("fn"="custom")
- * asks `custom`, which fills type, ctx and free_ctx of the agg.
+ * Built-in functions are found by their "fn"; a custom one ("custom" and
+ * "reduce") asks `custom`, which fills type, ctx and free_ctx of the agg.
  *
  * @param list OPT_LIST of maps, see plan/plan.h "aggregates"; borrowed and
  *        must outlive the set.
@@ -132,12 +141,28 @@ const struct agg_type *agg_type_find(const char *fn);
  */
 void aggset_set_places(struct aggset *s, const uint32_t *order, uint32_t min);
 
+/**
+ * Let blocks also say when they changed (results of aggregates without
+ * window, which end by ttl). @thread the owner, before the first block.
+ */
+void aggset_keep_times(struct aggset *s);
+/** The times of a block; only with s->times. */
+static inline struct agg_times *
+aggset_times(void *block)
+{
+    return block;
+}
+/** Note that a record of time `ts` was added to a block. */
+void aggset_touch(const struct aggset *s, void *block, int64_t ts);
+
 /** Initialise a block of s->size bytes. */
 void aggset_init(const struct aggset *s, void *block);
 /**
  * Add one record to all aggregates, or to none: when one fails, the others
  * are as before. Built-ins are checked before anything is added; of several
  * custom ones all but the last are undone by their encoded form.
+ *
+ * Those whose `skip` is set are left out.
  *
  * @param args s->nargs values, each aggregate's from its first_arg on.
  * @return 0, or ERR_RECORD (cause type, decode, bigint, user_error).

@@ -138,6 +138,14 @@ same_key_order(const struct val *x, const struct val *y)
     return 0;
 }
 
+int
+agg_value_cmp(const struct agg *a, const struct val *x, const struct val *y)
+{
+    int c = key_order(a, x, y);
+
+    return c != 0 || val_is_null(x) ? c : same_key_order(x, y);
+}
+
 static int
 values_cmp(const struct agg *a, const struct val *v, const struct sval *held)
 {

@@ -45,12 +45,22 @@ extern const struct agg_type agg_stddev_samp_type;
 extern const struct agg_type agg_distinct_type;
 extern const struct agg_type agg_count_distinct_type;
 extern const struct agg_type agg_percentile_type;
+extern const struct agg_type agg_collect_type;
+extern const struct agg_type agg_top_type;
+extern const struct agg_type agg_records_type;
 
 /* Called by aggset_new() where a type has parameters. 0 or ERR_JOBFILE. */
 int agg_sum_setup(struct agg *a, struct err *e);
 int agg_by_setup(struct agg *a, struct err *e);
 int agg_distinct_setup(struct agg *a, struct err *e);
 int agg_percentile_setup(struct agg *a, struct err *e);
+int agg_collect_setup(struct agg *a, struct err *e);
+int agg_top_setup(struct agg *a, struct err *e);
+
+/** Order of two values for ties: of keys, null first; of equal keys the
+ * integer, then -0.0, then other numbers; lists and maps by their bytes. */
+int agg_value_cmp(const struct agg *a, const struct val *x,
+                  const struct val *y);
 
 struct agg_avg_acc {
     struct exact sum;
