@@ -33,8 +33,8 @@
 ---@field state? streamlua.state
 ---@field memory? streamlua.memory # what the process may use; 70 % of the machine or its cgroup
 ---@field buffer_timeout? streamlua.duration # how long a record may wait in an exchange; "100ms"
----@field on_error? "fail"|"skip" # what a record costs that fails; fail
----@field quarantine? any # [2] not in this version
+---@field on_error? "fail"|"skip"|"quarantine" # what a record costs that fails; fail
+---@field quarantine? streamlua.Connector # `s.kafka` or `s.file`: where records go that fail under on_error = "quarantine"
 ---@field restart? streamlua.restart
 ---@field bootstrap_servers? string # default of every `s.kafka`
 ---@field properties? table<string, string|number|boolean> # librdkafka properties, default of every `s.kafka`
@@ -54,7 +54,7 @@
 
 ---@class streamlua.state
 ---@field backend? "lmdb"|"memory" # lmdb: may be larger than memory; both are in checkpoints
----@field ttl? any # [2] not in this version
+---@field ttl? streamlua.duration|false # of keyed state outside windows that says nothing itself; false
 
 ---A part is a fraction of total, or a size.
 ---@class streamlua.memory
@@ -78,7 +78,7 @@
 ---@field parallelism? integer # subtasks
 ---@field slot_sharing_group? string # inherited; sources "default"
 ---@field chaining? "always"|"head"|"never" # "head" begins a chain, "never" stands alone
----@field on_error? "fail"|"skip" # the job's, if not given
+---@field on_error? "fail"|"skip"|"quarantine" # the job's, if not given
 
 ---@class streamlua.event_time : streamlua.step
 ---@field field? streamlua.field # path of the timestamp; without field and func the message's own
@@ -90,35 +90,81 @@
 ---@field max_future? streamlua.duration # a timestamp further ahead of the wall clock is an error
 
 ---@class streamlua.key_by
----@field on_null? "fail"|"skip" # a key part that is nil, null or NaN; fail
+---@field on_null? "fail"|"skip"|"quarantine" # a key part that is nil, null or NaN; skip
 
 ---@class streamlua.window
 ---@field lateness? streamlua.duration # late records within it give the window's row again; 0s
 ---@field late_output? string # name of the side output of late records
 ---@field name? string # name of the aggregate step
----@field window_fields? any # [2] not in this version
+---@field window_fields? string[]|false # names of the window fields in rows, or none; { "window_start", "window_end" }
 ---@field early? any # [4] not in this version
 ---@field trigger? any # [4] not in this version
 
 ---@class streamlua.tumbling
 ---@field offset? streamlua.duration # moves the borders, may be negative
----@field clock? "event"
+---@field clock? "event"|"processing" # processing: the wall clock, when the record reaches the step; event
 ---@field time_zone? any # [4] not in this version
 
 ---@class streamlua.hopping
 ---@field offset? streamlua.duration # moves the borders, may be negative
----@field clock? "event"
+---@field clock? "event"|"processing" # processing: the wall clock, when the record reaches the step; event
 ---@field time_zone? any # [4] not in this version
 
 ---@class streamlua.agg
----@field where? any # [2] not in this version
+---@field where? fun(e: streamlua.Record): any # only records for which it gives true
 
 ---@class streamlua.sum : streamlua.agg
 ---@field overflow? "error"|"float"|"string" # of an integer sum beyond 64 bits; error
 ---@field as? "float" # always a double
 
+---@class streamlua.collect : streamlua.agg
+---@field limit? integer # values of a key and window; more are an error; 1000
+
 ---@class streamlua.percentile : streamlua.agg
 ---@field error? number # relative, 0.01
+
+---Functions of a keyed stream, with state and timers. A call that fails
+---leaves no emit, no change of state and no timer behind.
+---@class streamlua.process : streamlua.step
+---@field on_record fun(e: streamlua.Record, ctx: streamlua.Context)
+---@field on_timer? fun(ts: integer, ctx: streamlua.TimerContext)
+---@field state? table<string, streamlua.StateHandle> # `ctx.state.NAME`
+---@field outputs? string[] # names for `ctx:emit_to`, read by `side_output`
+
+---@class streamlua.process_both : streamlua.step
+---@field on_left fun(e: streamlua.Record, ctx: streamlua.Context)
+---@field on_right fun(e: streamlua.Record, ctx: streamlua.Context)
+---@field on_timer? fun(ts: integer, ctx: streamlua.TimerContext)
+---@field state? table<string, streamlua.StateHandle> # shared by both sides
+---@field outputs? string[] # names for `ctx:emit_to`, read by `side_output`
+
+---@class streamlua.process_window : streamlua.step
+---@field on_window fun(records: streamlua.Record[], ctx: streamlua.WindowContext) # all records of a key and window, by event time
+---@field outputs? string[] # names for `ctx:emit_to`, read by `side_output`
+
+---@class streamlua.dedup : streamlua.step
+---@field keep? "first"
+---@field ttl streamlua.duration|false # how long a key is remembered; false for ever
+
+---@class streamlua.top_n : streamlua.step
+---@field n integer # rows of a key and window
+---@field by streamlua.what # numbers or strings; records without are ignored
+---@field order? "asc"|"desc" # desc
+---@field ties? boolean # equal values share a rank, all of them come; false
+
+---@class streamlua.state_handle
+---@field ttl? streamlua.duration|false # of each value, map entry, list element; the job's state.ttl
+---@field ttl_clock? "event"|"processing" # event where the stream has event time
+---@field ttl_update? "write"|"read_and_write" # what renews it; write
+---@field migrate? any # [3] not in this version
+
+---@class streamlua.read
+---@field path string # relative to the job file
+---@field format? "json"|"text"|"raw"|"csv" # json
+---@field bigint? "error"|"string"|"float" # integers beyond 64 bits; error
+---@field fields? string[] # of csv: "name" or "name:int|float|string|bool"
+---@field header? boolean # of csv: the first line names the fields
+---@field delimiter? string # of csv
 
 ---@class streamlua.aggregator
 ---@field init fun(): any
@@ -132,7 +178,7 @@
 
 ---@class streamlua.source_format
 ---@field format? "json"|"text"|"raw"|"csv" # json
----@field on_error? "fail"|"skip"
+---@field on_error? "fail"|"skip"|"quarantine"
 ---@field validate? boolean # check all of the JSON text
 ---@field bigint? "error"|"string"|"float" # integers beyond 64 bits; error
 ---@field fields? string[] # of csv: "name" or "name:int|float|string|bool"
@@ -141,7 +187,7 @@
 
 ---@class streamlua.sink_format
 ---@field format? "json"|"text"|"raw"|"csv" # json
----@field on_error? "fail"|"skip"
+---@field on_error? "fail"|"skip"|"quarantine"
 ---@field fields? string[] # of csv
 ---@field header? boolean # of csv: write one
 ---@field delimiter? string # of csv
@@ -149,7 +195,7 @@
 ---@field invalid_utf8? "error"|"replace" # error
 
 ---@class streamlua.kafka_source : streamlua.source_format
----@field topic string|string[]
+---@field topic string|string[] # a name, a list of names, or a pattern "^…"
 ---@field start "earliest"|"latest"|"committed"|"committed-or-earliest"|"committed-or-latest"|streamlua.position # where to read without restored state
 ---@field stop? "latest"|streamlua.position # makes the source bounded
 ---@field bootstrap_servers? string
@@ -161,15 +207,20 @@
 ---@field properties? table<string, string|number|boolean> # names of librdkafka
 
 ---@class streamlua.kafka_sink : streamlua.sink_format
----@field topic string
+---@field topic string|fun(e: streamlua.Record): string # a function chooses for each record
 ---@field key? streamlua.key # the record's message key, if not given
 ---@field partition? fun(e: streamlua.Record, n: integer): integer # 0 to n-1; murmur2 of the key as in Java, if not given
 ---@field headers? table<string, string|fun(e: streamlua.Record): string?> # added to the record's
 ---@field delivery? "none"|"at_least_once"|"exactly_once" # at_least_once
 ---@field transactional_id_prefix? string # of exactly_once: the ids are `<prefix>-0` and `<prefix>-1`, the marker topic `<prefix>-marker`; "streamlua-" and the job's name
----@field create? any # [2] not in this version
+---@field create? streamlua.create # make a topic that does not exist; without, it must exist
 ---@field bootstrap_servers? string
 ---@field properties? table<string, string|number|boolean> # names of librdkafka
+
+---@class streamlua.create
+---@field partitions? integer # the broker's default, if not given
+---@field replication? integer # the broker's default, if not given
+---@field config? table<string, string|number|boolean> # settings of the topic, such as ["cleanup.policy"] = "compact"
 
 ---@class streamlua.file_source : streamlua.source_format
 ---@field path string # file, directory or glob
@@ -195,7 +246,7 @@
 
 ---@class streamlua.row_format
 ---@field format? "json" # such a source makes its records itself
----@field on_error? "fail"|"skip"
+---@field on_error? "fail"|"skip"|"quarantine"
 ---@field validate? boolean # they are valid
 ---@field bigint? "error"|"string"|"float" # their integers are in int64
 
@@ -220,7 +271,7 @@
 ---@field close? fun()
 ---@field commit? any # [3] not in this version
 ---@field last_round? any # [3] not in this version
----@field on_error? "fail"|"skip"
+---@field on_error? "fail"|"skip"|"quarantine"
 
 ---@class streamlua.sequence
 ---@field from? number # 0
@@ -237,6 +288,58 @@
 ---@class streamlua.Record
 ---@field [string] any
 
+---What a function of `process` may do. State: by the names of `state`.
+---@class streamlua.Context
+---@field state table<string, streamlua.ValueState|streamlua.ListState|streamlua.MapState|streamlua.AddState>
+---@field emit fun(self: streamlua.Context, r: streamlua.Record|table, ts?: integer)
+---@field emit_to fun(self: streamlua.Context, output: string, r: streamlua.Record|table) # to one of `outputs`
+---@field key fun(self: streamlua.Context): any # the value, or a table of the key's fields
+---@field timestamp fun(self: streamlua.Context): integer? # of the record or timer, ms
+---@field watermark fun(self: streamlua.Context): integer?
+---@field now fun(self: streamlua.Context): integer # wall clock, ms
+---@field register_event_timer fun(self: streamlua.Context, ts: integer)
+---@field register_processing_timer fun(self: streamlua.Context, ts: integer)
+---@field delete_event_timer fun(self: streamlua.Context, ts: integer)
+---@field delete_processing_timer fun(self: streamlua.Context, ts: integer)
+
+---@class streamlua.TimerContext : streamlua.Context
+---@field clock fun(self: streamlua.TimerContext): "event"|"processing"
+
+---@class streamlua.WindowContext
+---@field emit fun(self: streamlua.WindowContext, r: streamlua.Record|table, ts?: integer)
+---@field emit_to fun(self: streamlua.WindowContext, output: string, r: streamlua.Record|table)
+---@field key fun(self: streamlua.WindowContext): any
+---@field timestamp fun(self: streamlua.WindowContext): integer
+---@field watermark fun(self: streamlua.WindowContext): integer?
+---@field now fun(self: streamlua.WindowContext): integer
+---@field window_start fun(self: streamlua.WindowContext): integer
+---@field window_end fun(self: streamlua.WindowContext): integer
+
+---@class streamlua.ValueState
+---@field get fun(self: streamlua.ValueState): any
+---@field set fun(self: streamlua.ValueState, v: any) # plain data, copied
+---@field clear fun(self: streamlua.ValueState)
+
+---@class streamlua.ListState
+---@field get fun(self: streamlua.ListState): any[] # {} if it is empty
+---@field add fun(self: streamlua.ListState, v: any)
+---@field update fun(self: streamlua.ListState, t: any[]) # in place of what was there
+---@field clear fun(self: streamlua.ListState)
+
+---@class streamlua.MapState
+---@field get fun(self: streamlua.MapState, k: any): any
+---@field put fun(self: streamlua.MapState, k: any, v: any)
+---@field has fun(self: streamlua.MapState, k: any): boolean
+---@field remove fun(self: streamlua.MapState, k: any)
+---@field pairs fun(self: streamlua.MapState): fun(): any, any # in canonical order of the keys
+---@field clear fun(self: streamlua.MapState)
+
+---@class streamlua.AddState
+---@field add fun(self: streamlua.AddState, x: any)
+---@field get fun(self: streamlua.AddState): any
+---@field clear fun(self: streamlua.AddState)
+
+---@class streamlua.StateHandle
 ---@class streamlua.Null
 ---@class streamlua.Connector
 ---@class streamlua.Aggregator
@@ -293,7 +396,13 @@ function Stream:union(...) end
 ---@param options? streamlua.key_by
 ---@return streamlua.Keyed
 function Stream:key_by(what, options) end
----Records that the step gave out under this name (late records).
+---Distribute records over streams by the name that f gives.
+---@param f fun(e: streamlua.Record): string
+---@param names string[]
+---@param options? streamlua.step
+---@return table<string, streamlua.Stream>
+function Stream:split(f, names, options) end
+---Records that the step gave out under this name (late records, outputs).
 ---@param name string
 ---@return streamlua.Stream
 function Stream:side_output(name) end
@@ -303,12 +412,6 @@ function Stream:side_output(name) end
 ---@param options? streamlua.step
 ---@return streamlua.Stream
 function Stream:sink(name, spec, options) end
----[2] not in this version
----@deprecated
-function Stream:split(...) end
----[2] not in this version
----@deprecated
-function Stream:connect(...) end
 ---[4] not in this version
 ---@deprecated
 function Stream:join(...) end
@@ -329,30 +432,45 @@ local Keyed = {}
 ---@param options? streamlua.window
 ---@return streamlua.Windowed
 function Keyed:window(spec, options) end
----[2] not in this version
----@deprecated
-function Keyed:aggregate(...) end
----[2] not in this version
----@deprecated
-function Keyed:reduce(...) end
----[2] not in this version
----@deprecated
-function Keyed:process(...) end
----[2] not in this version
----@deprecated
-function Keyed:dedup(...) end
----[2] not in this version
+---One row per key that replaces the one before (an updating stream).
+---@param aggregates streamlua.aggregates
+---@param options? streamlua.step
+---@return streamlua.Stream
+function Keyed:aggregate(aggregates, options) end
+---Records of a key folded into one that replaces the one before (an updating
+---stream). f is associative and commutative.
+---@param f fun(a: streamlua.Record, b: streamlua.Record): streamlua.Record|table
+---@param options? streamlua.step
+---@return streamlua.Stream
+function Keyed:reduce(f, options) end
+---Functions with state and timers.
+---@param options streamlua.process
+---@return streamlua.Stream
+function Keyed:process(options) end
+---The first record of each key.
+---@param options streamlua.dedup
+---@return streamlua.Stream
+function Keyed:dedup(options) end
+---Two keyed streams that share state. The keys have as many parts.
+---@param other streamlua.Keyed
+---@return streamlua.Connected
+function Keyed:connect(other) end
+---[4] not in this version; put a window before it
 ---@deprecated
 function Keyed:top_n(...) end
 ---[4] not in this version
 ---@deprecated
 function Keyed:over(...) end
----[2] not in this version
----@deprecated
-function Keyed:connect(...) end
 ---[4] not in this version
 ---@deprecated
 function Keyed:join(...) end
+
+---@class streamlua.Connected
+local Connected = {}
+---Functions with state and timers, one for each side.
+---@param options streamlua.process_both
+---@return streamlua.Stream
+function Connected:process(options) end
 
 ---@class streamlua.Windowed
 local Windowed = {}
@@ -361,15 +479,20 @@ local Windowed = {}
 ---@param options? streamlua.step
 ---@return streamlua.Stream
 function Windowed:aggregate(aggregates, options) end
----[2] not in this version
----@deprecated
-function Windowed:reduce(...) end
----[2] not in this version
----@deprecated
-function Windowed:process(...) end
----[2] not in this version
----@deprecated
-function Windowed:top_n(...) end
+---Records of a key and window folded into one. f is associative and
+---commutative.
+---@param f fun(a: streamlua.Record, b: streamlua.Record): streamlua.Record|table
+---@param options? streamlua.step
+---@return streamlua.Stream
+function Windowed:reduce(f, options) end
+---A function of all records of a key and window. They are all kept.
+---@param options streamlua.process_window
+---@return streamlua.Stream
+function Windowed:process(options) end
+---The first n records of a key and window, with their rank.
+---@param options streamlua.top_n
+---@return streamlua.Stream
+function Windowed:top_n(options) end
 
 -- The module --------------------------------------------------------------
 
@@ -390,6 +513,10 @@ function s.job(name, options) end
 ---@param default? T
 ---@return T
 function s.param(name, default) end
+---The records of a file as plain tables; while the job is loaded.
+---@param options streamlua.read
+---@return table[]
+function s.read(options) end
 ---Write a line to the log.
 ---@param level "debug"|"info"|"warn"|"error"
 ---@param text any
@@ -437,6 +564,37 @@ function s.hopping(size, slide, options) end
 ---One window; fires at the end of input.
 ---@return streamlua.Window
 function s.global() end
+---The window of the input rows: groups rows of a window step again.
+---@return streamlua.Window
+function s.same() end
+---Every `slide` records, the last n; n of n without slide.
+---@param n integer
+---@param slide? integer
+---@return streamlua.Window
+function s.count_window(n, slide) end
+
+---One value of a key.
+---@param options? streamlua.state_handle
+---@return streamlua.StateHandle
+function s.value_state(options) end
+---A list of a key.
+---@param options? streamlua.state_handle
+---@return streamlua.StateHandle
+function s.list_state(options) end
+---A map of a key, kept by entry.
+---@param options? streamlua.state_handle
+---@return streamlua.StateHandle
+function s.map_state(options) end
+---What was added to a key, folded by f.
+---@param f fun(a: any, b: any): any
+---@param options? streamlua.state_handle
+---@return streamlua.StateHandle
+function s.reducing_state(f, options) end
+---What was added to a key, as an aggregator has it.
+---@param aggregator streamlua.Aggregator
+---@param options? streamlua.state_handle
+---@return streamlua.StateHandle
+function s.aggregating_state(aggregator, options) end
 
 ---Records, or records where x is not null.
 ---@param x? streamlua.what
@@ -493,6 +651,11 @@ function s.stddev_pop(x, options) end
 ---@param options? streamlua.agg
 ---@return streamlua.Aggregator
 function s.stddev_samp(x, options) end
+---The values, by event time, then origin.
+---@param x streamlua.what
+---@param options? streamlua.collect
+---@return streamlua.Aggregator
+function s.collect(x, options) end
 ---Number of different values, approximate beyond 256.
 ---@param x streamlua.what
 ---@param options? streamlua.agg
@@ -646,47 +809,20 @@ function s.hash(v) end
 ---@return any
 function s.retriable(message) end
 
----[2] not in this version
----@deprecated
-function s.aggregating_state(...) end
----[2] not in this version
----@deprecated
-function s.collect(...) end
----[2] not in this version
----@deprecated
-function s.count_window(...) end
 ---[4] not in this version
 ---@deprecated
 function s.cumulating(...) end
----[2] not in this version
----@deprecated
-function s.list_state(...) end
 ---[4] not in this version
 ---@deprecated
 function s.lookup(...) end
----[2] not in this version
----@deprecated
-function s.map_state(...) end
 ---[4] not in this version
 ---@deprecated
 function s.on_count(...) end
----[2] not in this version
----@deprecated
-function s.read(...) end
----[2] not in this version
----@deprecated
-function s.reducing_state(...) end
----[2] not in this version
----@deprecated
-function s.same(...) end
 ---[4] not in this version
 ---@deprecated
 function s.session(...) end
 ---[4] not in this version
 ---@deprecated
 function s.top_k(...) end
----[2] not in this version
----@deprecated
-function s.value_state(...) end
 
 return s

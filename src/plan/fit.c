@@ -6,12 +6,6 @@
 #include "plan/explain_put.h"
 #include "plan/fit_impl.h"
 
-struct fit {
-    struct plan *p;
-    struct plan_fit *ret;
-    const struct opt *was, *is; /* descriptions of the state and of the plan */
-};
-
 bool
 plan_same_tree(const struct opt *a, const struct opt *b)
 {
@@ -57,11 +51,8 @@ add(struct fit *f, const char *step, enum fit_verdict verdict, const char *why)
     s->drop = false;
 }
 
-static void add_lost(struct fit *f, const char *step, bool drop,
-                     const char *fmt, ...) PRINTF_LIKE(4, 5);
-
-static void
-add_lost(struct fit *f, const char *step, bool drop, const char *fmt, ...)
+void
+fit_lost(struct fit *f, const char *step, bool drop, const char *fmt, ...)
 {
     char why[ERR_MSG_MAX];
     va_list ap;
@@ -73,9 +64,20 @@ add_lost(struct fit *f, const char *step, bool drop, const char *fmt, ...)
     f->ret->steps[f->ret->count - 1].drop = drop;
 }
 
-/* Kept, with code around it that is as it was, or not. */
-static void
-add_kept(struct fit *f, const struct opt *is, const struct opt *was)
+void
+fit_tell(struct fit *f, const char *fmt, ...)
+{
+    char why[ERR_MSG_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    f->ret->steps[f->ret->count - 1].why = arena_strdup(&f->ret->arena, why);
+}
+
+void
+fit_kept(struct fit *f, const struct opt *is, const struct opt *was)
 {
     static const char *const beside[] = {"auto", "place", "parallelism",
                                          "from"};
@@ -93,8 +95,8 @@ add_kept(struct fit *f, const struct opt *is, const struct opt *was)
     add(f, opt_str(is, "name", ""), same ? FIT_KEPT : FIT_CHANGED, "");
 }
 
-static const struct opt *
-find(const struct opt *list, const char *name)
+const struct opt *
+fit_find(const struct opt *list, const char *name)
 {
     const struct opt *o;
 
@@ -117,12 +119,18 @@ is_aggregate(const struct opt *step)
     return opt_is(step, "kind", "aggregate");
 }
 
+/* Whether the step has keyed state. */
+static bool
+is_keyed(const struct opt *step)
+{
+    return is_aggregate(step) || opt_is(step, "kind", "process") ||
+           opt_is(step, "kind", "dedup");
+}
+
 /* --- aggregates ---------------------------------------------------------- */
 
-/* Keys are equal by what they read; what a column is called only names it in
- * the rows. */
-static bool
-same_key(const struct opt *is, const struct opt *was)
+bool
+fit_same_key(const struct opt *is, const struct opt *was)
 {
     const struct opt *a = opt_get(is, "key"), *b = opt_get(was, "key");
 
@@ -137,10 +145,8 @@ same_key(const struct opt *is, const struct opt *was)
     return true;
 }
 
-/* Whether accumulators of `was` are accumulators of `is`. The functions of a
- * custom one may change; then it is the user's to keep what they mean. */
-static bool
-same_aggregate(const struct opt *is, const struct opt *was)
+bool
+fit_same_aggregate(const struct opt *is, const struct opt *was)
 {
     if (!opt_is(was, "fn", "custom") || !opt_is(is, "fn", "custom"))
         return plan_same_tree(is, was);
@@ -158,10 +164,10 @@ lost_call(struct fit *f, const char *step, const struct opt *is,
     explain_put_call(&a, was);
     explain_put_call(&b, is);
     if (strcmp(buf_cstr(&a), buf_cstr(&b)) == 0)
-        add_lost(f, step, true, "arguments of aggregate %s changed",
+        fit_lost(f, step, true, "arguments of aggregate %s changed",
                  opt_str(is, "name", ""));
     else
-        add_lost(f, step, true, "aggregate %s changed from %s to %s",
+        fit_lost(f, step, true, "aggregate %s changed from %s to %s",
                  opt_str(is, "name", ""), buf_cstr(&a), buf_cstr(&b));
     buf_fini(&a);
     buf_fini(&b);
@@ -175,11 +181,11 @@ keeps_aggs(struct fit *f, const char *step, const struct opt *is,
     const struct opt *o, *now;
 
     for (o = was != NULL ? was->first : NULL; o != NULL; o = o->next) {
-        now = find(is, opt_str(o, "name", ""));
-        if (now != NULL && same_aggregate(now, o))
+        now = fit_find(is, opt_str(o, "name", ""));
+        if (now != NULL && fit_same_aggregate(now, o))
             continue;
         if (now == NULL)
-            add_lost(f, step, true, "aggregate %s removed",
+            fit_lost(f, step, true, "aggregate %s removed",
                      opt_str(o, "name", ""));
         else
             lost_call(f, step, now, o);
@@ -204,7 +210,7 @@ plan_state_places(const struct opt *step, const struct opt *aggs,
     }
     i = 0;
     for (a = aggs->first; a != NULL; a = a->next, i++)
-        if (find(was, opt_str(a, "name", "")) == NULL)
+        if (fit_find(was, opt_str(a, "name", "")) == NULL)
             order[n++] = i;
     return (uint32_t)opt_int(step, "aggs_min", (int64_t)was->len);
 }
@@ -238,14 +244,12 @@ tell_added(struct fit *f, const struct opt *is, const struct opt *was)
 
     buf_init(&why);
     for (o = is->first; o != NULL; o = o->next)
-        if (find(was, opt_str(o, "name", "")) == NULL)
+        if (fit_find(was, opt_str(o, "name", "")) == NULL)
             buf_addf(&why, "%s%s", why.len > 0 ? ", " : "",
                      opt_str(o, "name", ""));
-    if (why.len > 0) {
-        buf_adds(&why, " added: it begins empty in the windows that are open");
-        f->ret->steps[f->ret->count - 1].why =
-            arena_strdup(&f->ret->arena, buf_cstr(&why));
-    }
+    if (why.len > 0)
+        fit_tell(f, "%s added: it begins empty in the windows that are open",
+                 buf_cstr(&why));
     buf_fini(&why);
 }
 
@@ -257,18 +261,18 @@ fit_aggregate(struct fit *f, const struct opt *is, const struct opt *was)
 
     buf_init(&a);
     buf_init(&b);
-    if (!same_key(is, was)) {
+    if (!fit_same_key(is, was)) {
         explain_put_key(&a, was);
         explain_put_key(&b, is);
-        add_lost(f, step, true, "key changed from %s to %s", buf_cstr(&a),
+        fit_lost(f, step, true, "key changed from %s to %s", buf_cstr(&a),
                  buf_cstr(&b));
     } else if (!plan_same_tree(opt_get(is, "window"), opt_get(was, "window"))) {
         explain_put_window(&a, opt_get(was, "window"));
         explain_put_window(&b, opt_get(is, "window"));
-        add_lost(f, step, true, "window changed from %s to %s", buf_cstr(&a),
+        fit_lost(f, step, true, "window changed from %s to %s", buf_cstr(&a),
                  buf_cstr(&b));
     } else if (keeps_aggs(f, step, opt_get(is, "aggs"), opt_get(was, "aggs"))) {
-        add_kept(f, is, was);
+        fit_kept(f, is, was);
         set_places(f, is, was);
         tell_added(f, opt_get(is, "aggs"), opt_get(was, "aggs"));
     }
@@ -317,15 +321,15 @@ fit_source(struct fit *f, const struct opt *is, const struct opt *was)
     const struct opt *topic = removed_topic(is, was);
 
     if (strcmp(now, then) != 0)
-        add_lost(f, step, true, "source changed from %s to %s", then, now);
+        fit_lost(f, step, true, "source changed from %s to %s", then, now);
     else if (topic != NULL)
-        add_lost(f, step, false, "topic %s removed", topic->s);
+        fit_lost(f, step, false, "topic %s removed", topic->s);
     else if (parts != before &&
              (parts < before || strcmp(now, "generator") == 0))
-        add_lost(f, step, true, "partitions changed from %lld to %lld",
+        fit_lost(f, step, true, "partitions changed from %lld to %lld",
                  (long long)before, (long long)parts);
     else
-        add_kept(f, is, was);
+        fit_kept(f, is, was);
 }
 
 /* Its watermarks are those of the partitions of its source. */
@@ -333,20 +337,20 @@ static void
 fit_event_time(struct fit *f, const struct opt *is, const struct opt *was)
 {
     if (plan_same_tree(opt_get(is, "from"), opt_get(was, "from")))
-        add_kept(f, is, was);
+        fit_kept(f, is, was);
     else
-        add_lost(f, opt_str(is, "name", ""), true, "it has another source");
+        fit_lost(f, opt_str(is, "name", ""), true, "it has another source");
 }
 
 static void
 fit_sink(struct fit *f, const struct opt *is, const struct opt *was)
 {
     if (keeps(was) && !keeps(is))
-        add_lost(f, opt_str(is, "name", ""), true,
+        fit_lost(f, opt_str(is, "name", ""), true,
                  "sink changed from %s to %s: parts in progress stay hidden",
                  opt_str(was, "connector", ""), opt_str(is, "connector", ""));
     else
-        add_kept(f, is, was);
+        fit_kept(f, is, was);
 }
 
 static void
@@ -354,15 +358,17 @@ fit_step(struct fit *f, const struct opt *is)
 {
     const char *name = opt_str(is, "name", "");
     const char *kind = opt_str(is, "kind", "");
-    const struct opt *was = find(opt_get(f->was, "steps"), name);
+    const struct opt *was = fit_find(opt_get(f->was, "steps"), name);
 
     if (was == NULL)
         add(f, name, FIT_NEW, "");
     else if (!opt_is(was, "kind", kind))
-        add_lost(f, name, true, "it was a step of kind %s, and is %s",
+        fit_lost(f, name, true, "it was a step of kind %s, and is %s",
                  opt_str(was, "kind", ""), kind);
     else if (is_aggregate(is))
         fit_aggregate(f, is, was);
+    else if (is_keyed(is))
+        fit_keyed(f, is, was);
     else if (strcmp(kind, "source") == 0)
         fit_source(f, is, was);
     else if (strcmp(kind, "event_time") == 0)
@@ -394,7 +400,9 @@ count_auto(const struct opt *tree, const char *kind)
 static bool
 same_shape(const struct opt *a, const struct opt *b)
 {
-    return same_key(a, b) &&
+    return fit_same_key(a, b) &&
+           fit_same_key(opt_get(a, "right"), opt_get(b, "right")) &&
+           plan_same_tree(opt_get(a, "state"), opt_get(b, "state")) &&
            plan_same_tree(opt_get(a, "window"), opt_get(b, "window")) &&
            plan_same_tree(opt_get(a, "aggs"), opt_get(b, "aggs")) &&
            plan_same_tree(opt_get(a, "from"), opt_get(b, "from"));
@@ -415,15 +423,15 @@ has_moved(const struct fit *f, const struct opt *is, const struct opt *was)
         return false;
     if (!plan_same_tree(opt_get(is, "from"), opt_get(was, "from")))
         return true;
-    if (!is_aggregate(is))
+    if (!is_keyed(is))
         return false;
-    if (!same_key(is, was) ||
+    if (!fit_same_key(is, was) ||
         !plan_same_tree(opt_get(is, "window"), opt_get(was, "window")))
         return true;
     if (same_shape(is, was))
         return false;
     for (o = opt_get(f->was, "steps")->first; o != NULL; o = o->next)
-        if (o != was && is_auto(o) && is_aggregate(o) && same_shape(is, o))
+        if (o != was && is_auto(o) && is_keyed(o) && same_shape(is, o))
             return true;
     return false;
 }
@@ -433,12 +441,12 @@ static bool
 breaks_naming(const struct fit *f, const struct opt *is)
 {
     const struct opt *was =
-        find(opt_get(f->was, "steps"), opt_str(is, "name", ""));
+        fit_find(opt_get(f->was, "steps"), opt_str(is, "name", ""));
 
     if (!is_auto(is))
         return false;
     if (was == NULL || !opt_is(was, "kind", opt_str(is, "kind", "")))
-        return is_aggregate(is);
+        return is_keyed(is);
     return has_moved(f, is, was);
 }
 
@@ -465,8 +473,8 @@ check_names(struct fit *f, struct err *e)
         if (breaks_naming(f, o))
             list_step(&list, &where, o);
     for (o = opt_get(f->was, "steps")->first; o != NULL; o = o->next)
-        if (is_auto(o) && is_aggregate(o) &&
-            find(is, opt_str(o, "name", "")) == NULL)
+        if (is_auto(o) && is_keyed(o) &&
+            fit_find(is, opt_str(o, "name", "")) == NULL)
             list_step(&list, &where, o);
     if (list.len > 0) {
         r = err_set(e, ERR_JOBFILE, "name these steps first: %s",
@@ -544,7 +552,7 @@ check_paths(struct fit *f, struct err *e)
     const char *path, *old;
 
     for (o = opt_get(f->is, "steps")->first; o != NULL; o = o->next) {
-        was = find(opt_get(f->was, "steps"), opt_str(o, "name", ""));
+        was = fit_find(opt_get(f->was, "steps"), opt_str(o, "name", ""));
         if (!opt_is(o, "kind", "sink") || !opt_is(o, "connector", "file") ||
             !opt_is(was, "kind", "sink") || !opt_is(was, "connector", "file"))
             continue;
@@ -578,7 +586,7 @@ check_losses(struct fit *f, struct err *e)
         s = &f->ret->steps[i];
         if (s->verdict != FIT_LOST)
             continue;
-        is = find(opt_get(f->is, "steps"), s->step);
+        is = fit_find(opt_get(f->is, "steps"), s->step);
         if (place == NULL)
             place = opt_str(is, "place", NULL);
         buf_addf(&list, "%s%s: %s", list.len > 0 ? "; " : "", s->step, s->why);
@@ -610,8 +618,8 @@ fit_steps(struct fit *f)
     for (o = is->first; o != NULL; o = o->next)
         fit_step(f, o);
     for (o = was->first; o != NULL; o = o->next)
-        if (keeps(o) && find(is, opt_str(o, "name", "")) == NULL)
-            add_lost(f, opt_str(o, "name", ""), true, "%s removed (%s)",
+        if (keeps(o) && fit_find(is, opt_str(o, "name", "")) == NULL)
+            fit_lost(f, opt_str(o, "name", ""), true, "%s removed (%s)",
                      opt_str(o, "kind", ""), opt_str(o, "place", ""));
 }
 

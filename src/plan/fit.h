@@ -21,10 +21,11 @@ void plan_state_put(const struct plan *p, struct buf *out);
  * The tree is as plan_state_put() wrote it: { version, job, max_parallelism,
  * steps = [{ name, kind (as plan_kind_logical()), auto, place, parallelism,
  * and by kind: aggregates key = [{ name, field | func }], window, lateness_ms,
- * aggs (in order of their places, for aggset_new(); functions are OPT_FUNC
- * without a Lua state behind them, so a custom aggregator can be named, not
- * called); sources connector and topic, path or partitions; sinks connector and
- * path (of files) }] }.
+ * rows, aggs (in order of their places, for aggset_new(); functions are
+ * OPT_FUNC without a Lua state behind them, so a custom aggregator can be
+ * named, not called); process key, right, state = [{ name, kind, ttl_ms, agg
+ * ... }]; dedup key, ttl_ms; sources connector and topic, path or partitions;
+ * sinks connector and path (of files) }] }.
  *
  * @param a owns the tree. @param ret untouched on failure.
  * @return 0; ERR_IO: damaged, or of a later version. @thread any.

@@ -160,11 +160,10 @@ struct plan_step {
     uint32_t *in, in_count;   /* edge indexes, in order of inputs */
     uint32_t *out, out_count; /* edge indexes */
     uint32_t peer;            /* STEP_LOCAL: its STEP_GLOBAL, and back */
-    uint32_t *places;         /* made by plan_fit_check(). Aggregates whose list
-                                 changed over their state: where their accumulators
-                                 lie, for aggset_set_places(). STEP_PROCESS: the
-                                 number that each handle of `state` has in the store.
-                                 NULL: in order of the list */
+    uint32_t *places; /* aggregates whose list changed over their state, else
+                         NULL: where their accumulators lie, for
+                         aggset_set_places(); made by plan_fit_check().
+                         (Handles of a process are told by their names.) */
     uint32_t places_min;
 };
 

@@ -24,7 +24,8 @@ put_text(struct buf *out, const char *name, const char *value)
 static bool
 is_left_out(const char *name)
 {
-    static const char *const names[] = {"place", "law", "samples", "label"};
+    static const char *const names[] = {"place", "key_place", "law", "samples",
+                                        "label"};
     size_t i;
 
     for (i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -85,7 +86,7 @@ is_late_output(const struct plan *p, const struct plan_step *s, uint32_t input)
     return p->steps[edge->from].kind == STEP_LOCAL && !edge->partials;
 }
 
-/* The names of the sources and aggregates next above `s`, in order. */
+/* The names of the sources and keyed steps next above `s`, in order. */
 static void
 put_from(struct buf *out, const struct plan *p, const struct plan_step *s,
          bool *seen)
@@ -98,8 +99,8 @@ put_from(struct buf *out, const struct plan *p, const struct plan_step *s,
         if (seen[up->index])
             continue;
         seen[up->index] = true;
-        if (up->kind == STEP_SOURCE || up->kind == STEP_AGGREGATE ||
-            up->kind == STEP_GLOBAL || is_late_output(p, s, i)) {
+        if (up->kind == STEP_SOURCE || plan_step_is_keyed(up) ||
+            is_late_output(p, s, i)) {
             if (out->data[out->len - 1] != '[')
                 buf_addc(out, ',');
             json_put_str(out, up->name, strlen(up->name));
@@ -152,7 +153,27 @@ put_aggregate(struct buf *out, const struct plan_step *s)
     put_member(out, step, "window");
     put_member(out, step, "lateness_ms");
     put_member(out, step, "late_output");
+    put_member(out, step, "ttl_ms");
+    put_member(out, step, "rows");
     put_aggs(out, s);
+}
+
+static void
+put_process(struct buf *out, const struct opt *step)
+{
+    put_member(out, step, "key");
+    put_member(out, step, "on_null");
+    put_member(out, step, "right");
+    put_member(out, step, "state");
+}
+
+static void
+put_dedup(struct buf *out, const struct opt *step)
+{
+    put_member(out, step, "key");
+    put_member(out, step, "on_null");
+    put_member(out, step, "keep");
+    put_member(out, step, "ttl_ms");
 }
 
 static void
@@ -185,6 +206,10 @@ put_step(struct buf *out, const struct plan *p, const struct plan_step *s)
         put_source(out, s->opts);
     else if (s->kind == STEP_SINK)
         put_sink(out, s->opts);
+    else if (s->kind == STEP_PROCESS)
+        put_process(out, s->opts);
+    else if (s->kind == STEP_DEDUP)
+        put_dedup(out, s->opts);
     else if (s->kind != STEP_EVENT_TIME)
         put_aggregate(out, s);
     buf_addc(out, '}');

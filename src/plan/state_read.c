@@ -161,13 +161,31 @@ read_value(struct reader *r, int depth)
     return take(r, o->i != 0 ? "true" : "false") ? o : NULL;
 }
 
-/* An aggregate has a list, and places that every entry has. */
+/* The handles of a process have names and kinds. */
 static bool
-has_places(const struct opt *step)
+has_handles(const struct opt *step)
+{
+    const struct opt *state = opt_get(step, "state"), *h;
+
+    if (state == NULL || state->type != OPT_LIST)
+        return false;
+    for (h = state->first; h != NULL; h = h->next)
+        if (opt_str(h, "name", NULL) == NULL ||
+            opt_str(h, "kind", NULL) == NULL)
+            return false;
+    return true;
+}
+
+/* An aggregate has a list, and places that every entry has; a process has
+ * its handles. */
+static bool
+has_parts(const struct opt *step)
 {
     const struct opt *aggs = opt_get(step, "aggs");
     int64_t min;
 
+    if (opt_is(step, "kind", "process"))
+        return has_handles(step);
     if (!opt_is(step, "kind", "aggregate"))
         return true;
     if (aggs == NULL || aggs->type != OPT_LIST || aggs->len == 0)
@@ -188,7 +206,7 @@ is_whole(const struct opt *o)
         return false;
     for (s = steps->first; s != NULL; s = s->next)
         if (opt_str(s, "name", NULL) == NULL ||
-            opt_str(s, "kind", NULL) == NULL || !has_places(s))
+            opt_str(s, "kind", NULL) == NULL || !has_parts(s))
             return false;
     return true;
 }
