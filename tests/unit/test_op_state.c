@@ -470,13 +470,14 @@ world_run(const char *window, size_t cache, uint64_t *full)
     free(dir);
 }
 
-static const char *const windows[] = {
-    "window:{kind:'tumbling', size_ms:60, place:'j.lua:4'}",
-    "window:{kind:'hopping', size_ms:90, slide_ms:30, place:'j.lua:4'}",
-    "window:{kind:'tumbling', size_ms:60, place:'j.lua:4'}, lateness_ms:50",
-    "window:{kind:'hopping', size_ms:50, slide_ms:20, place:'j.lua:4'},"
-    " lateness_ms:30",
-};
+#define TUMBLING "window:{kind:'tumbling', size_ms:60, place:'j.lua:4'}"
+#define HOPPING(size, slide)                                                   \
+    "window:{kind:'hopping', size_ms:" size ", slide_ms:" slide                \
+    ", place:'j.lua:4'}"
+
+static const char *const windows[] = {TUMBLING, HOPPING("90", "30"),
+                                      TUMBLING ", lateness_ms:50",
+                                      HOPPING("50", "20") ", lateness_ms:30"};
 
 static void
 rows_are_the_same_after_restores(void **state)
