@@ -20,6 +20,7 @@ enum {
     BATCH_BYTES = 1000000,
     MESSAGE_MAX = 1000000000,
     ASK_MS = 1000,
+    REPORT_MS = 500,
     WHAT_MAX = 80,
     KEY_SHOWN = 40
 };
@@ -419,6 +420,18 @@ txn_handle_publish(struct txn_handle *h, uint64_t round)
     atomic_store_explicit(&h->round, round, memory_order_release);
 }
 
+/* A message that fails makes the transaction fail first, and is reported a
+ * moment later: the report says which one it was. */
+static void
+await_report(struct txn_handle *h)
+{
+    int64_t until = clock_mono_ms() + REPORT_MS;
+
+    while (txn_broken(h->txn, NULL) == 0 &&
+           rd_kafka_outq_len(h->client->rk) > 0 && clock_mono_ms() < until)
+        (void)rd_kafka_poll(h->client->rk, 10);
+}
+
 static int
 put_marker(struct txn_handle *h, const struct txn_marker *m, struct err *e)
 {
@@ -444,7 +457,7 @@ put_marker(struct txn_handle *h, const struct txn_marker *m, struct err *e)
     }
     if (err == RD_KAFKA_RESP_ERR_NO_ERROR)
         return 0;
-    (void)rd_kafka_poll(h->client->rk, 0); /* reports that are still there */
+    await_report(h);
     r = txn_broken(h->txn, e);
     if (r != 0)
         return r;
@@ -482,12 +495,21 @@ missing_topic(struct txn *t, rd_kafka_resp_err_t err)
     return NULL;
 }
 
-/* The commit will fail again: a topic is gone, or a right. @return its code,
- * or 0. */
+static bool
+is_refused(rd_kafka_resp_err_t err)
+{
+    return err == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE ||
+           err == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP ||
+           err == RD_KAFKA_RESP_ERR_INVALID_RECORD;
+}
+
+/* The commit will fail again: a topic is gone, a right, or a message is never
+ * taken. @return its code, or 0. */
 static int
 for_ever(struct txn_handle *h, const struct txn_marker *m,
-         rd_kafka_resp_err_t err, struct err *e)
+         const rd_kafka_error_t *error, struct err *e)
 {
+    rd_kafka_resp_err_t err = rd_kafka_error_code(error);
     const char *gone = missing_topic(h->txn, err);
 
     if (gone != NULL) {
@@ -496,13 +518,17 @@ for_ever(struct txn_handle *h, const struct txn_marker *m,
                       "\"%s\" does not exist any more",
                       h->client->name, m->round, gone);
         err_hint(e, "it was deleted while the job was running");
-    } else if (is_denied(err)) {
+    } else if (is_denied(err) || is_refused(err)) {
         (void)err_set(e, ERR_CONFIG,
                       "%s: round %" PRIu64 " cannot be committed: %s (%s)",
-                      h->client->name, m->round, rd_kafka_err2str(err),
+                      h->client->name, m->round, rd_kafka_error_string(error),
                       rd_kafka_err2name(err));
-        err_hint(e, "an ACL must allow WRITE on the topics of the sinks and "
-                    "on the marker's, and on the transactional ids");
+        err_hint(e,
+                 is_denied(err)
+                     ? "an ACL must allow WRITE on the topics of the sinks "
+                       "and on the marker's, and on the transactional ids"
+                     : "see max.message.bytes and message.timestamp.*.max.ms "
+                       "of the topic");
     } else {
         return 0;
     }
@@ -522,10 +548,9 @@ commit_failed(struct txn_handle *h, const struct txn_marker *m,
         cause = rd_kafka_fatal_error(h->client->rk, text, sizeof text);
     set_fenced(h->txn, err);
     set_fenced(h->txn, cause);
-    (void)rd_kafka_poll(h->client->rk, 0); /* reports that are still there */
-    if (txn_broken(h->txn, e) == ERR_CONFIG)
-        return ERR_CONFIG;
-    if (for_ever(h, m, err, e) != 0)
+    if (cause == 0)
+        await_report(h);
+    if (txn_broken(h->txn, e) == ERR_CONFIG || for_ever(h, m, error, e) != 0)
         return ERR_CONFIG;
     (void)err_set(e, ERR_UNAVAILABLE,
                   "%s: what became of round %" PRIu64 " is not known, its "

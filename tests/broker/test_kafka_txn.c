@@ -148,8 +148,6 @@ transaction_that_outlives_its_timeout_costs_one_recovery(void **state)
     assert_null(strstr(x.d.err.msg, "host:"));
     (void)drive_txn_stop(&x);
 
-    x.interval_ms = 1000;
-    drive_prop(&x.d, "transaction.timeout.ms", "122000");
     ok(&x, drive_txn_recover(&x, path, true)); /* of nobody else */
     assert_int_equal(x.round, 2);
     ok(&x, drive_txn_fill(&x, 2));
