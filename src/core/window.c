@@ -28,13 +28,27 @@ window_spec_init(struct window_spec *w, const struct opt *step)
 {
     const struct opt *o = opt_get(step, "window");
 
-    *w = (struct window_spec){.kind = WINDOW_TUMBLING};
+    *w = (struct window_spec){.kind = WINDOW_TUMBLING, .ttl = -1};
     w->lateness = opt_int(step, "lateness_ms", 0);
-    if (opt_is(o, "kind", "global")) {
+    w->updating = opt_is(o, "kind", "none");
+    if (w->updating)
+        w->ttl = opt_int(step, "ttl_ms", -1);
+    /* A count window is of no time: all its entries are in one slice. */
+    if (w->updating || opt_is(o, "kind", "global") ||
+        opt_is(o, "kind", "count")) {
         w->kind = WINDOW_GLOBAL;
         return;
     }
     w->size = opt_int(o, "size_ms", 1);
+    if (opt_is(o, "kind", "same")) {
+        *w = (struct window_spec){.kind = WINDOW_SAME,
+                                  .size = w->size,
+                                  .slide = 1,
+                                  .slice = w->size,
+                                  .whole = true,
+                                  .ttl = -1};
+        return;
+    }
     w->slide = w->size;
     if (opt_is(o, "kind", "hopping")) {
         w->kind = WINDOW_HOPPING;
@@ -58,7 +72,7 @@ window_spec_keep_whole(struct window_spec *w)
 void
 window_spec_use_slices(struct window_spec *w)
 {
-    if (w->kind == WINDOW_GLOBAL)
+    if (w->kind == WINDOW_GLOBAL || w->kind == WINDOW_SAME)
         return;
     w->whole = false;
     w->slice = gcd(w->size, w->slide);
@@ -104,6 +118,11 @@ window_place(const struct window_spec *w, int64_t ts, int64_t wm,
     *ret = (struct window_place){.first = WINDOW_FIRST_ALL};
     if (w->kind == WINDOW_GLOBAL)
         return;
+    if (w->kind == WINDOW_SAME) {
+        ret->slice = ret->last = ts + 1 - w->size;
+        ret->late = is_late(w, ret->slice, wm);
+        return;
+    }
     last = align_down(ts, w->offset, w->slide);
     first = align_down(ts - w->size + w->slide, w->offset, w->slide);
     ret->last = last;

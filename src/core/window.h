@@ -23,13 +23,22 @@ enum { WINDOW_SLICES_MAX = 1000 };
 #define WINDOW_TIME_MAX ((int64_t)1 << 61)
 #define WINDOW_FIRST_ALL INT64_MIN /* counts for all windows of the slice */
 
-enum window_kind { WINDOW_TUMBLING, WINDOW_HOPPING, WINDOW_GLOBAL };
+enum window_kind {
+    WINDOW_TUMBLING,
+    WINDOW_HOPPING,
+    WINDOW_GLOBAL,
+    WINDOW_SAME /* [ts + 1 - size, ts + 1): that of a row of a window */
+};
 
 struct window_spec {
     enum window_kind kind;
     int64_t size, slide, offset, lateness; /* ms */
     int64_t slice;                         /* length of a slice, ms */
-    bool whole; /* entries are whole windows, slice = size */
+    bool whole;    /* entries are whole windows, slice = size */
+    bool updating; /* keyed without window: global, and each change of a key
+                      gives a row */
+    int64_t ttl;   /* updating: ms without change until a key is forgotten,
+                      -1 never */
 };
 
 /** Fill from the normalised step (window, lateness_ms). @thread any. */

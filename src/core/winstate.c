@@ -183,16 +183,23 @@ mark_late(struct winstate *w, const struct partial *p)
     int64_t at = window_first(&w->spec, p->slice);
     int64_t last = window_last(&w->spec, p->slice);
     char key[8 + KEY_SIZE_MAX];
+    bool fresh;
 
     if (p->first != WINDOW_FIRST_ALL && p->first > at)
         at = p->first;
     assert(p->key_len <= KEY_SIZE_MAX);
     if (p->key_len != 0)
         memcpy(key + 8, p->key, p->key_len);
+    if (w->spec.updating) {
+        memcpy(key, &p->slice, sizeof p->slice);
+        (void)table_upsert(&w->late,
+                           p->hash ^ hash_splitmix((uint64_t)p->slice), key,
+                           8 + p->key_len, &fresh);
+        return;
+    }
     for (; at <= last; at += w->spec.slide) {
         int64_t end = window_end(&w->spec, at),
                 purge = winstate_purge_at(w, end);
-        bool fresh;
 
         if (end - 1 > w->wm)
             break;
@@ -221,7 +228,7 @@ upsert(struct winstate *w, const struct partial *head, struct table_entry **ret,
         winstate_purge_at(w, winstate_last_end(w, head->slice)) <= w->wm)
         return 0;
     s = winstate_slice_get(w, head->slice, head->first);
-    if (w->budget != 0) {
+    if (w->budget != 0 || s->old.count != 0) {
         int r = winstate_find(w, s, head, &en, e);
 
         if (r != 0)
@@ -231,7 +238,7 @@ upsert(struct winstate *w, const struct partial *head, struct table_entry **ret,
         en = table_upsert(&s->young, head->hash, head->key, head->key_len,
                           ret_fresh);
     winstate_touch(w, s, en);
-    if (w->wm != WM_NONE && w->spec.lateness > 0)
+    if (w->spec.updating || (w->wm != WM_NONE && w->spec.lateness > 0))
         mark_late(w, head);
     *ret = en;
     return 0;
@@ -247,6 +254,18 @@ winstate_upsert(struct winstate *w, const struct partial *head,
     if (fresh)
         aggset_init(w->set, (*ret)->block);
     return r;
+}
+
+void
+winstate_renew(struct winstate *w, struct table_entry *en, int64_t ts)
+{
+    if (w->spec.ttl < 0 || en->count == 0 ||
+        aggset_times(en->block)->last > ts - w->spec.ttl)
+        return;
+    aggset_fini(w->set, en->block);
+    aggset_init(w->set, en->block);
+    en->count = 0;
+    en->flags &= (uint32_t)~ENTRY_LOST & TABLE_FLAGS;
 }
 
 int
@@ -269,6 +288,8 @@ winstate_merge(struct winstate *w, struct partial *p, struct err *e)
     }
     if (fresh)
         aggset_init(w->set, en->block);
+    if (w->spec.updating)
+        winstate_renew(w, en, aggset_times(block)->first);
     if (aggset_merge(w->set, en->block, block, NULL) != 0)
         en->flags |= ENTRY_TYPES;
     winstate_count(en, p->count);

@@ -13,6 +13,9 @@
  * | re-fired        | late change within lateness: dirty rows |
  * | purged          | end - 1 + lateness <= watermark         |
  *
+ * Without window (`updating`) there is one entry a key, which never fires:
+ * every change makes it wait for a row as late changes do. It ends by ttl.
+ *
  * Rounds. With winstate_track() every entry that changes is known without a
  * scan. At a barrier winstate_freeze() sets these apart (it touches none of
  * them) and winstate_save() encodes them in pieces between messages; one that
@@ -75,6 +78,11 @@ MUST_USE int winstate_upsert(struct winstate *w, const struct partial *head,
  */
 MUST_USE int winstate_merge(struct winstate *w, struct partial *p,
                             struct err *e);
+/**
+ * Begin an entry anew if it has not changed for the window's ttl before `ts`,
+ * the time of the record that is about to change it (updating ones only).
+ */
+void winstate_renew(struct winstate *w, struct table_entry *en, int64_t ts);
 /** Prefetch for a partial that is merged soon. */
 void winstate_prefetch(const struct winstate *w, const struct partial *p,
                        bool entry);

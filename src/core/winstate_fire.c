@@ -256,11 +256,38 @@ winstate_purge(struct winstate *w, uint32_t max)
     return w->doomed_count > 0;
 }
 
+/* What the rows of a window go to. */
+struct rows_out {
+    struct winstate *w;
+    uint32_t *left;
+    winstate_row_f *row;
+    void *arg;
+};
+
+/* The row of a key without window: as it is, at the time of its change. */
+static int
+updated_row(const struct rows_out *to, const struct partial *head,
+            struct winrow *out, struct err *e)
+{
+    struct winstate *w = to->w;
+    struct table_entry *found = NULL;
+    int r = 0;
+
+    if (w->slice_count > 0)
+        r = winstate_find(w, w->slices[0], head, &found, e);
+    if (r != 0 || found == NULL || found->count == 0)
+        return r;
+    out->block = found->block;
+    out->end = aggset_times(found->block)->last + 1;
+    say_lost(w, found, out);
+    return to->row(to->arg, out, e);
+}
+
 /* The row of a dirty (window, key): all slices of the window, merged. */
 static int
-late_row(struct winstate *w, const struct table_entry *d, winstate_row_f *row,
-         void *arg, struct err *e)
+late_row(const struct rows_out *to, const struct table_entry *d, struct err *e)
 {
+    struct winstate *w = to->w;
     const char *key = table_key(&w->late, d);
     struct winrow out = {.key = key + 8, .key_len = d->key_len - 8};
     struct table one;
@@ -274,6 +301,8 @@ late_row(struct winstate *w, const struct table_entry *d, winstate_row_f *row,
     memcpy(&out.start, key, sizeof out.start);
     out.end = window_end(&w->spec, out.start);
     head.hash = d->hash ^ hash_splitmix((uint64_t)out.start);
+    if (w->spec.updating)
+        return updated_row(to, &head, &out, e);
     table_init(&one, w->set->size);
     for (i = winstate_lower_bound(w, out.start, INT64_MIN);
          r == 0 && i < w->slice_count && w->slices[i]->start < out.end; i++) {
@@ -289,20 +318,20 @@ late_row(struct winstate *w, const struct table_entry *d, winstate_row_f *row,
     if (src != NULL && src->count != 0) {
         out.block = src->block;
         say_lost(w, src, &out);
-        r = row(arg, &out, e);
+        r = to->row(to->arg, &out, e);
     }
     winstate_table_drop(w, &one);
     return r;
 }
 
 static int
-fire_late(struct winstate *w, uint32_t *left, winstate_row_f *row, void *arg,
-          struct err *e)
+fire_late(const struct rows_out *to, struct err *e)
 {
+    struct winstate *w = to->w;
     const struct table_entry *d;
     int r;
 
-    while (*left > 0) {
+    while (*to->left > 0) {
         d = table_next(&w->late, &w->late_iter);
         if (d == NULL) {
             table_clear(&w->late);
@@ -310,21 +339,13 @@ fire_late(struct winstate *w, uint32_t *left, winstate_row_f *row, void *arg,
             w->flush_late = false;
             return 0;
         }
-        (*left)--;
-        r = late_row(w, d, row, arg, e);
+        (*to->left)--;
+        r = late_row(to, d, e);
         if (r < 0)
             return r;
     }
     return 1;
 }
-
-/* What the rows of a window go to. */
-struct rows_out {
-    struct winstate *w;
-    uint32_t *left;
-    winstate_row_f *row;
-    void *arg;
-};
 
 static int
 put_row(const struct rows_out *o, const struct table_entry *src,
@@ -518,7 +539,7 @@ winstate_fire(struct winstate *w, uint32_t max, winstate_row_f *row, void *arg,
     int r;
 
     if (w->flush_late) {
-        r = fire_late(w, &max, row, arg, e);
+        r = fire_late(&out, e);
         if (r != 0)
             return r;
     }
