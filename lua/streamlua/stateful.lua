@@ -88,7 +88,7 @@ end
 local function says_event_timer(f)
   local text, line = check.host.source(f)
   if not text then return end
-  text = text:gsub("%-%-%[(=*)%[.-%]%1%]", function(_) return nil end)
+  text = text:gsub("(%-%-%[(=*)%[.-%]%2%])", function(comment) return (comment:gsub("[^\n]", "")) end)
   for l in (text .. "\n"):gmatch "(.-)\n" do
     l = l:gsub('"[^"]*"', '""'):gsub("'[^']*'", "''"):gsub("%-%-.*$", "")
     if l:find "%f[%w_]register_event_timer%f[^%w_]" then return check.host.file .. ":" .. line end

@@ -163,7 +163,7 @@ put_step(const struct job *j, const struct plan_step *s, struct buf *b)
     step_sums(j, s->logical, &sums);
     put_name(b, s->name);
     buf_addc(b, '{');
-    put_text(b, "kind", plan_kind_logical(s->kind));
+    put_text(b, "kind", plan_step_said(s));
     put_count(b, "parallelism", s->parallelism);
     put_count(b, "records_in", sums.records_in);
     put_count(b, "records_out", sums.records_out);
@@ -199,7 +199,9 @@ put_watermark(const struct job *j, struct buf *b)
     uint32_t i;
 
     for (i = 0; !j->already_done && i < j->plan->step_count; i++) {
-        if (j->plan->steps[i].kind != STEP_SINK)
+        /* A quarantine hears of no time from what fails before event_time. */
+        if (j->plan->steps[i].kind != STEP_SINK ||
+            j->plan->steps[i].quarantine)
             continue;
         step_sums(j, j->plan->steps[i].logical, &sums);
         wm = sums.watermark < wm ? sums.watermark : wm;
@@ -323,7 +325,8 @@ summary_put(struct job *j, struct buf *b, int exit_code)
     put_name(b, "steps");
     buf_addc(b, '{');
     for (i = 0; !j->already_done && i < j->plan->step_count; i++)
-        if (j->plan->steps[i].kind != STEP_LOCAL)
+        if (j->plan->steps[i].kind != STEP_LOCAL &&
+            j->plan->steps[i].number > 0)
             put_step(j, &j->plan->steps[i], b);
     buf_adds(b, "}}");
 }

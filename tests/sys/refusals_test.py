@@ -29,7 +29,9 @@ def call(text, *args, verb="check", modules=None):
     """Exit code and first line of stderr that is no warning."""
     with tempfile.TemporaryDirectory() as d:
         for name, body in [("job.lua", text)] + list((modules or {}).items()):
-            with open(os.path.join(d, name), "w") as f:
+            path = os.path.join(d, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as f:
                 f.write(body)
         p = subprocess.run([BINARY, verb, "job.lua", *args], cwd=d,
                            stdin=subprocess.DEVNULL, capture_output=True,
@@ -71,26 +73,20 @@ def units():
 
 def steps_of_later_stages_are_named_on_every_object():
     for chain in (TIMED, KEYED, WINDOWED):
-        for step in ("split", "join", "lookup", "reduce", "process", "dedup",
-                     "top_n", "over", "connect", "broadcast", "match"):
+        for step in ("join", "lookup", "over", "broadcast", "match"):
             refused(LATER % (step + " is"), chain + ":%s {}" % step)
-    refused(LATER % "aggregate without window is", KEYED + ":aggregate {}")
+    refused(LATER % "top_n without window is", KEYED + ":top_n {}")
+    refused(LATER % 'dedup: keep = "last" is',
+            KEYED + ':dedup { keep = "last", ttl = false }')
     refused(LATER % "table is", 'job:table("t", s.stdin(), {})')
 
 
 def calls_of_later_stages_are_named():
     for name, args in (
-            ("s.read is", "read { path = 'x' }"),
-            ("s.same windows are", "same()"),
-            ("count windows are", "count_window(5)"),
             ("session windows are", "session '10s'"),
             ("cumulating windows are", "cumulating('1m', '1d')"),
             ("triggers are", "on_count(5)"),
-            ("value_state is", "value_state()"), ("map_state is", "map_state()"),
-            ("list_state is", "list_state()"),
-            ("reducing_state is", "reducing_state()"),
-            ("aggregating_state is", "aggregating_state(s.count())"),
-            ("collect is", "collect 'x'"), ("top_k is", "top_k('x', 3)"),
+            ("top_k is", "top_k('x', 3)"),
             ("lookup is", "lookup {}")):
         refused(LATER % name, "local x = s." + args)
     refused(LATER % r"streamlua\.test is", 'require "streamlua.test"')
@@ -111,19 +107,12 @@ def names_of_flink_and_sql_lead_to_ours():
 def options_of_later_stages_are_named():
     window = KEYED + ':window(%s):aggregate { n = s.count() }'
     for what, spec in (
-            ('tumbling: clock = "processing" is',
-             's.tumbling("1m", { clock = "processing" })'),
             ('tumbling: option "time_zone" is',
              's.tumbling("1m", { time_zone = "UTC" })'),
             ('window: option "early" is', 's.tumbling "1m", { early = "1s" }'),
-            ('window: option "trigger" is', "s.global(), { trigger = 1 }"),
-            ('window: option "window_fields" is',
-             's.tumbling "1m", { window_fields = false }')):
+            ('window: option "trigger" is', "s.global(), { trigger = 1 }")):
         refused(LATER % what, window % spec)
     for what, spec in (
-            ("kafka: a topic function is", "s.kafka { topic = print }"),
-            ('kafka: option "create" is',
-             's.kafka { topic = "x", create = {} }'),
             ('sink: option "commit" is',
              "s.sink { write = print, commit = print }"),
             ('sink: option "last_round" is',
@@ -131,21 +120,11 @@ def options_of_later_stages_are_named():
             ('stdout: format = "avro" is', 's.stdout { format = "avro" }')):
         refused(LATER % what, sinks(spec))
     for what, spec in (
-            ("kafka: a topic pattern is",
-             's.kafka { topic = "^x", start = "earliest" }'),
             ("file: compressed files are", 's.file { path = "x.gz" }'),
             ('file: option "compression" is',
-             's.file { path = "x", compression = "gzip" }'),
-            ('file: on_error = "quarantine" is',
-             's.file { path = "x", on_error = "quarantine" }')):
+             's.file { path = "x", compression = "gzip" }')):
         refused(LATER % what,
                 'job:source("in", %s):sink("out", s.blackhole())' % spec)
-    for what, option in (('option "quarantine" is', "quarantine = 1"),
-                         ('state: option "ttl" is', 'state = { ttl = "1h" }'),
-                         ('on_error = "quarantine" is',
-                          'on_error = "quarantine"')):
-        refused((LATER % ("job: " + what)).replace(":3:", ":2:"), "",
-                "{ %s }" % option)
 
 
 def kafka(*sinks, source='s.kafka { topic = "i", start = "earliest" }'):
@@ -222,6 +201,99 @@ def options_of_checkpoints_restart_and_memory():
         refused(r"^job\.lua:2: job: .*" + want, body, "{ %s }" % bad)
 
 
+def the_quarantine_takes_what_was_read_as_it_was():
+    body = 'job:source("in", s.stdin { on_error = "quarantine" })' \
+        ':sink("out", s.blackhole())'
+    for ok in ('s.kafka { topic = "bad" }', 's.file { path = "bad" }'):
+        accepted(body, "{ quarantine = %s }" % ok)
+    for bad, want in (
+            ("1", r'option "quarantine": expected s\.kafka \{ .* \} or s\.file '
+             r"\{ .* \}, got number 1$"),
+            ("s.stdout()", r"got string \"s\.stdout\"$"),
+            ('s.file { path = "bad", format = "text" }', 'option "format" has '
+             "no place in a quarantine: it keeps what was read as it was$"),
+            ('s.kafka { topic = "bad", key = "k" }', 'option "key" has no'),
+            ("s.kafka { topic = print }", 'option "topic": expected a string '
+             "in a quarantine, got function$")):
+        refused(r"^job\.lua:2: .*" + want, body, "{ quarantine = %s }" % bad)
+    refused(r'^job\.lua:3: source: on_error = "quarantine", but the job has '
+            "none: ", body)
+    refused(r'^job\.lua:2: job: on_error = "quarantine", but the job has none: ',
+            sinks("s.blackhole()"), '{ on_error = "quarantine" }')
+    refused(r'^job\.lua:3: key_by: on_null = "quarantine", but the job has none',
+            TIMED + ':key_by("k", { on_null = "quarantine" })'
+            ':dedup { ttl = false }:sink("o", s.blackhole())')
+
+
+def updating_streams_are_not_counted_twice():
+    updating = KEYED + ":aggregate { n = s.count() }"
+    accepted(updating + ":filter(print):select { 'k', 'n' }:map(print)"
+             ':flat_map(print):sink("o", s.blackhole())')
+    retraction = r"^job\.lua:3: key_by: aggregate over an updating stream needs " \
+        "retraction; use a window$"
+    for stream in (updating, KEYED + ":reduce(print)",
+                   KEYED + ':window(s.tumbling "1m", { lateness = "1s" })'
+                   ":aggregate { n = s.count() }"):
+        for step in ("aggregate { m = s.count() }", "dedup { ttl = false }",
+                     "reduce(print)", "process { on_record = print }",
+                     'window(s.tumbling "1m"):top_n { n = 1, by = "n" }'):
+            refused(retraction, stream + ':key_by "k":%s:sink("o", '
+                    "s.blackhole())" % step)
+        for step, what in ((":rebalance()", "rebalance"),
+                           (':union(job:source("b", s.stdin()):event_time {})',
+                            "union"),
+                           (':split(print, { "a" }).a', "split")):
+            refused(r"^job\.lua:3: \w+: the rows of \w+-1 replace earlier ones "
+                    r"\((no window|lateness)\), so only filter, select, map, "
+                    "flat_map and sink may follow it$",
+                    stream + step + ':sink("o", s.blackhole())')
+
+
+def event_timers_without_event_time_are_found_at_load():
+    process = 'job:source("in", s.stdin()):key_by "k"' \
+        ":process { on_record = function(e, ctx)\n%s\nend }" \
+        ':sink("o", s.blackhole())'
+    refused(r"^job\.lua:4: process: register_event_timer needs event time; add "
+            r":event_time \{ .* \} after the source, or use "
+            "register_processing_timer$",
+            process % "ctx:register_event_timer(1)")
+    for fine in ("ctx:register_processing_timer(1)",
+                 "-- no ctx:register_event_timer(1)",
+                 "--[[ no\nctx:register_event_timer(1) ]]",
+                 "ctx:emit { text = 'register_event_timer' }"):
+        accepted(process % fine)
+    accepted((process % "ctx:register_event_timer(1)").replace(
+        ":key_by", ":event_time {}:key_by"))
+
+
+def rows_of_windows_are_grouped_again_only_where_they_are_final():
+    same = '%s:key_by {}:window(s.same()):aggregate { m = s.count() }' \
+        ':sink("o", s.blackhole())'
+    accepted(same % (WINDOWED + ":aggregate { n = s.count() }:filter(print)"))
+    for stream in (TIMED, KEYED + ":dedup { ttl = false }",
+                   KEYED + ":window(s.count_window(3)):aggregate { n = s.count() "
+                   "}"):
+        refused(r"^job\.lua:3: window: s\.same\(\) needs rows of one append window "
+                "step, ", same % stream)
+
+
+def what_is_read_at_load_is_part_of_the_plan():
+    body = "local t = s.read { path = 'lib/x.csv', format = 'csv', header = " \
+        'true } assert(t[2].b == "2")' + sinks("s.blackhole()")
+    files = {"lib/x.csv": "a,b\nx,1\ny,2\n"}
+    accepted(body, modules=files)
+    for text, want in (("a,b\nx\n", r"lib/x\.csv:2: "),
+                       ("a,b\nx,1\n\"y,2\n", r"lib/x\.csv:3: invalid CSV")):
+        refused(r"^job\.lua:3: read: " + want, body,
+                modules={"lib/x.csv": text})
+    refused(r"^job\.lua:3: read: lib/x\.csv: cannot open: ", body)
+    # Every load sees another file.
+    changing = "local f = assert(io.open('n', 'a')) f:write '{}\\n' f:close() " \
+        "s.read { path = 'n' }" + TIMED + ':filter(print):sink("o", s.stdout())'
+    got, line = call(JOB % ("", changing), "--unsafe", verb="run")
+    assert got == 65 and "the plan differs between two loads" in line, line
+
+
 def streams_that_lead_nowhere_name_their_line():
     sink = TIMED + '\nx:sink("out", s.blackhole())\n'
     refused(r"^job\.lua:2: job: the job has no source$")
@@ -293,6 +365,11 @@ TESTS = [
     exactly_once_needs_what_a_round_needs,
     transactional_id_prefix_begins_a_topic_name,
     options_of_checkpoints_restart_and_memory,
+    the_quarantine_takes_what_was_read_as_it_was,
+    updating_streams_are_not_counted_twice,
+    event_timers_without_event_time_are_found_at_load,
+    rows_of_windows_are_grouped_again_only_where_they_are_final,
+    what_is_read_at_load_is_part_of_the_plan,
     streams_that_lead_nowhere_name_their_line,
     a_module_that_does_not_parse_names_its_line,
     check_finds_a_plan_that_differs,
