@@ -505,6 +505,116 @@ the_directory_of_a_file_sink_is_fixed(void **state)
     end(&f);
 }
 
+#define PROC(key, rest)                                                        \
+    ONE("{kind:'process', name:'w', place:'j.lua:5', " key rest                \
+        " on_record:@1, inputs:[{step:2}]}")
+#define STATE(handles) "state:[" handles "],"
+#define VALUE(name) "{name:'" name "', kind:'value', ttl_ms:-1}"
+#define SUM(name, arg)                                                         \
+    "{name:'" name "', kind:'aggregating', ttl_ms:-1, agg:{name:'" name "',"   \
+    " fn:'sum', args:[{field:'" arg "'}]}}"
+
+static void
+handles_are_kept_by_name_and_kind_whatever_their_order_and_ttl(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    keeps(PROC(KEY, STATE(VALUE("v") "," SUM("s", "x"))),
+          PROC(KEY, STATE(VALUE("v") "," SUM("s", "x"))), FIT_KEPT);
+    keeps(PROC(KEY, STATE(VALUE("v"))),
+          PROC(KEY, STATE("{name:'v', kind:'value', ttl_ms:1000,"
+                          " ttl_clock:'processing'}")),
+          FIT_CHANGED);
+    keeps(PROC(KEY, STATE("{name:'r', kind:'reducing', ttl_ms:-1, func:@3}")),
+          PROC(KEY, STATE("{name:'r', kind:'reducing', ttl_ms:-1, func:@8}")),
+          FIT_KEPT);
+
+    meet(&f, PROC(KEY, STATE(VALUE("v"))),
+         PROC(KEY, STATE(VALUE("a") "," VALUE("v"))), 0);
+    assert_int_equal(f.code, 0);
+    assert_int_equal(entry(&f, "w")->verdict, FIT_CHANGED);
+    assert_string_equal(entry(&f, "w")->why, "state a added: it begins empty");
+    end(&f);
+}
+
+static void
+a_handle_that_is_gone_is_lost_and_the_others_stay(void **state)
+{
+    (void)state;
+    loses(PROC(KEY, STATE(VALUE("a") "," VALUE("b") "," VALUE("v"))),
+          PROC(KEY, STATE(VALUE("v"))), "w", false, "state a, b removed");
+}
+
+static void
+a_handle_that_means_something_else_is_a_loss(void **state)
+{
+    (void)state;
+    loses(PROC(KEY, STATE(VALUE("v"))),
+          PROC(KEY, STATE("{name:'v', kind:'list', ttl_ms:-1}")), "w", true,
+          "state v changed from value to list");
+    loses(PROC(KEY, STATE(SUM("s", "x"))), PROC(KEY, STATE(SUM("s", "y"))), "w",
+          true, "state s changed from sum(x) to sum(y)");
+}
+
+#define JOIN(right)                                                            \
+    ONE("{kind:'process', name:'w', place:'j.lua:5', " KEY STATE(VALUE("v"))   \
+            right " on_left:@1, on_right:@2,"                                  \
+                  " inputs:[{step:2}, {step:2, side:'right'}]}")
+
+static void
+another_key_or_side_of_a_process_is_a_loss(void **state)
+{
+    (void)state;
+    loses(PROC(KEY, STATE(VALUE("v"))),
+          PROC("key:[{name:'k', func:@3}], ", STATE(VALUE("v"))), "w", true,
+          "key changed from [a, k=lua] to [k=lua]");
+    loses(PROC(KEY, STATE(VALUE("v"))),
+          JOIN("right:{key:[{name:'a', field:'a'}, {name:'k', func:@3}]},"),
+          "w", true, "it had one input, and has two");
+    loses(JOIN("right:{key:[{name:'a', field:'a'}, {name:'k', func:@3}]},"),
+          JOIN("right:{key:[{name:'b', field:'b'}, {name:'k', func:@3}]},"),
+          "w", true, "key changed from [a, k=lua] to [b, k=lua]");
+    keeps(JOIN("right:{key:[{name:'a', field:'a'}, {name:'k', func:@3}],"
+               " key_place:'j.lua:5'},"),
+          JOIN("right:{key:[{name:'a', field:'a'}, {name:'k', func:@3}],"
+               " key_place:'j.lua:55'},"),
+          FIT_KEPT);
+}
+
+#define FIRST(key, ttl)                                                        \
+    ONE("{kind:'dedup', name:'w', place:'j.lua:5', " key "keep:'first',"       \
+        " ttl_ms:" ttl ", inputs:[{step:2}]}")
+
+static void
+dedup_keeps_its_keys_under_another_ttl(void **state)
+{
+    (void)state;
+    keeps(FIRST(KEY, "-1"), FIRST(KEY, "1000"), FIT_CHANGED);
+    loses(FIRST(KEY, "-1"), FIRST("key:[{name:'k', func:@3}], ", "-1"), "w",
+          true, "key changed from [a, k=lua] to [k=lua]");
+    loses(FIRST(KEY, "-1"), PROC(KEY, STATE(VALUE("v"))), "w", true,
+          "it was a step of kind dedup, and is process");
+}
+
+static void
+an_automatic_name_of_a_process_is_no_identity(void **state)
+{
+#define AUTO_PROC(n, line, key, handle)                                        \
+    "{kind:'process', name:'process-" n "', auto:true, place:'j.lua:" line     \
+    "', " key                                                                  \
+    STATE(VALUE(handle)) " on_record:@1, inputs:[{step:2}]}"
+#define PROCS(a, b)                                                            \
+    IN TIME("time", "2", "inputs:[{step:1}]") a b TAP("o1", "3") TAP("o2", "4")
+
+    (void)state;
+    refuses(PROCS(AUTO_PROC("1", "5", KEY, "x"), AUTO_PROC("2", "6", KEY, "y")),
+            PROCS(AUTO_PROC("1", "5", KEY, "y"), AUTO_PROC("2", "6", KEY, "x")),
+            "j.lua:5",
+            "name these steps first: process-1 (j.lua:5), process-2 "
+            "(j.lua:6)");
+}
+
 int
 main(void)
 {
@@ -531,6 +641,13 @@ main(void)
         cmocka_unit_test(event_time_belongs_to_its_source),
         cmocka_unit_test(another_job_or_number_of_key_groups_is_refused),
         cmocka_unit_test(the_directory_of_a_file_sink_is_fixed),
+        cmocka_unit_test(
+            handles_are_kept_by_name_and_kind_whatever_their_order_and_ttl),
+        cmocka_unit_test(a_handle_that_is_gone_is_lost_and_the_others_stay),
+        cmocka_unit_test(a_handle_that_means_something_else_is_a_loss),
+        cmocka_unit_test(another_key_or_side_of_a_process_is_a_loss),
+        cmocka_unit_test(dedup_keeps_its_keys_under_another_ttl),
+        cmocka_unit_test(an_automatic_name_of_a_process_is_no_identity),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
