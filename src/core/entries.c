@@ -41,7 +41,7 @@ list_fini(struct entry_list *l)
 /* ---- rounds ---- */
 
 void
-rounds_init(struct rounds *r, rounds_save_f *save, void *arg)
+entry_rounds_init(struct rounds *r, rounds_save_f *save, void *arg)
 {
     memset(r, 0, sizeof *r);
     r->save = save;
@@ -49,7 +49,7 @@ rounds_init(struct rounds *r, rounds_save_f *save, void *arg)
 }
 
 void
-rounds_fini(struct rounds *r)
+entry_rounds_fini(struct rounds *r)
 {
     list_fini(&r->dirty);
     list_fini(&r->frozen);

@@ -70,8 +70,8 @@ struct rounds {
 };
 
 /** Track nothing yet. @thread the owner. */
-void rounds_init(struct rounds *r, rounds_save_f *save, void *arg);
-void rounds_fini(struct rounds *r);
+void entry_rounds_init(struct rounds *r, rounds_save_f *save, void *arg);
+void entry_rounds_fini(struct rounds *r);
 /** Track changes, by key groups of `max_parallelism`. Before any entry. */
 void rounds_track(struct rounds *r, uint32_t max_parallelism);
 

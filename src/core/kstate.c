@@ -54,7 +54,7 @@ kstate_new(const struct kstate_handle *handles, uint32_t n)
     }
     lay_out(k, handles);
     index_init(&k->keys);
-    rounds_init(&k->rounds, ksave_entry, k);
+    entry_rounds_init(&k->rounds, ksave_entry, k);
     for (c = 0; c < KSTATE_CLOCKS; c++)
         timers_init(&k->timers[c], k->key_at);
     return k;
@@ -73,7 +73,8 @@ kstate_free(struct kstate **kp)
         return;
     if (k->in_call)
         kstate_undo(k);
-    rounds_fini(&k->rounds); /* nothing is tracked any more: no deletions */
+    entry_rounds_fini(
+        &k->rounds); /* nothing is tracked any more: no deletions */
     memset(&k->rounds, 0, sizeof k->rounds);
     while ((en = index_next(&k->keys, &i)) != NULL) {
         struct kkey *key = (struct kkey *)en;
