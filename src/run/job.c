@@ -333,7 +333,8 @@ needs_script(const struct plan_step *s)
     case STEP_GLOBAL:
         for (agg = opt_get(s->opts, "aggs")->first; agg != NULL;
              agg = agg->next)
-            if (opt_is(agg, "fn", "custom"))
+            if (opt_is(agg, "fn", "custom") || opt_is(agg, "fn", "reduce") ||
+                opt_is(agg, "fn", "records"))
                 return true;
         return false;
     case STEP_SOURCE:
