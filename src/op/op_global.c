@@ -17,10 +17,9 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "core/winstate.h"
-#include "op/agg_args.h"
+#include "op/agg_rows.h"
 #include "op/key_eval.h"
 #include "op/op_state.h"
-#include "op/row.h"
 
 enum {
     AHEAD = 16,
@@ -28,6 +27,9 @@ enum {
     SAVE_NS = 1000 * 1000, /* of one piece */
     FULL_WAIT_MS = 5,      /* between two looks whether memory has room */
 };
+
+/* A watermark that fires no global window. */
+#define WM_UPDATING (WM_MAX - 2)
 
 struct op_global {
     struct op op;
@@ -37,8 +39,8 @@ struct op_global {
     struct window_spec slices; /* of the partials */
     void *scratch;             /* a block */
     struct winstate *state;
-    struct row_format *format;
-    struct batch rows, late;
+    struct agg_rows *rows;
+    struct batch late;
     struct mark held; /* forwarded when the rows are out */
     bool has_held, own_keys;
     const char *late_output; /* NULL: late records are dropped */
@@ -48,28 +50,6 @@ struct op_global {
     bool full;               /* memory is, until the last round is durable */
     int64_t latency_ms, late_since_ms; /* of re-fired rows */
 };
-
-static int
-take_row(void *arg, const struct winrow *row, struct err *e)
-{
-    struct op_global *g = arg;
-    int r = row_put(g->format, &g->rows, row, e);
-
-    return r != 0 ? op_fail(&g->op, NULL, e) : 0;
-}
-
-static int
-emit_rows(struct op_global *g, struct err *e)
-{
-    int r;
-
-    if (g->rows.n == 0)
-        return 0;
-    count_add(&g->op.count->records_out, g->rows.n);
-    r = op_emit(&g->op.out, &g->rows, e);
-    batch_clear(&g->rows);
-    return r;
-}
 
 static void
 enter_script(const struct op *op)
@@ -159,16 +139,30 @@ save_held(struct op_global *g, struct err *e)
     return r != 0 ? r : g->op.saving;
 }
 
+/* Let windows fire, up to about OP_ROWS_MAX rows. @return as winstate_fire() */
+static int
+fire(struct op_global *g, struct err *e)
+{
+    uint32_t piece = agg_rows_piece(g->rows), before;
+    int more;
+
+    do {
+        before = agg_rows_count(g->rows);
+        more = winstate_fire(g->state, piece, agg_rows_take, g->rows, e);
+    } while (more == 1 && agg_rows_count(g->rows) != before &&
+             agg_rows_count(g->rows) < OP_ROWS_MAX);
+    return more;
+}
+
 static int
 resume(struct op_global *g, struct err *e)
 {
     struct op *op = &g->op;
-    int more, r;
+    int more = fire(g, e), r;
 
-    more = winstate_fire(g->state, OP_ROWS_MAX, take_row, g, e);
     if (more < 0)
         return more;
-    r = emit_rows(g, e);
+    r = agg_rows_emit(g->rows, e);
     if (r != 0 || more == 1)
         return r != 0 ? r : 1;
     if (!winstate_has_late(g->state))
@@ -202,7 +196,11 @@ global_mark(struct op *op, const struct mark *m, struct err *e)
     if (m->kind == MARK_PART)
         return 0;
     if (m->kind == MARK_WATERMARK) {
-        winstate_advance(g->state, m->wm);
+        /* Keys without window do not end with their input. */
+        winstate_advance(g->state, g->window.updating && m->wm > WM_UPDATING
+                                       ? WM_UPDATING
+                                       : m->wm);
+        agg_rows_times(g->rows, m->wm);
         atomic_store_explicit(&op->count->watermark, m->wm,
                               memory_order_relaxed);
     } else {
@@ -218,7 +216,8 @@ global_mark(struct op *op, const struct mark *m, struct err *e)
 static void
 note_late(struct op_global *g)
 {
-    if (g->late_since_ms < 0 && winstate_has_late(g->state))
+    if ((g->window.lateness > 0 || g->window.updating) &&
+        g->late_since_ms < 0 && winstate_has_late(g->state))
         g->late_since_ms = g->op.env->now_ms;
 }
 
@@ -292,8 +291,7 @@ global_partials(struct op *op, struct partials **pp, struct err *e)
         }
     }
     partials_free(&p, g->args.set);
-    if (g->window.lateness > 0)
-        note_late(g);
+    note_late(g);
     return leave(g, r);
 }
 
@@ -319,6 +317,8 @@ add_entry(struct op_global *g, const struct rec *r, const struct partial *head,
 
     if (rc != 0 || t == NULL)
         return rc;
+    if (g->window.updating)
+        winstate_renew(g->state, t, g->args.ts);
     *ret_bad = agg_args_put(&g->args, r, t->block, e);
     if (*ret_bad == 0)
         t->count += t->count != UINT32_MAX;
@@ -429,8 +429,7 @@ add_batch(struct op_global *g, struct batch *b, struct err *e)
             return r;
     }
     arena_reset(&g->args.arena);
-    if (g->window.lateness > 0)
-        note_late(g);
+    note_late(g);
     if (g->late.n == 0)
         return 0;
     r = op_emit_side(op, g->late_output, &g->late, e);
@@ -512,31 +511,11 @@ global_free(struct op *op)
     op_state_free(&g->store);
     winstate_free(&g->state);
     free(g->scratch);
-    row_format_free(&g->format);
-    batch_fini(&g->rows);
+    agg_rows_free(&g->rows);
     batch_fini(&g->late);
     if (g->own_keys)
         key_eval_fini(&g->keys);
     agg_args_fini(&g->args);
-}
-
-/* Whether anything behind the step can see the rows' message keys. */
-static bool
-key_is_read(const struct plan *p, const struct plan_step *s)
-{
-    uint32_t i;
-
-    for (i = 0; i < s->out_count; i++) {
-        const struct plan_step *to = &p->steps[p->edges[s->out[i]].to];
-        const struct opt *conn = opt_get(to->opts, "conn");
-
-        if (to->kind != STEP_SINK)
-            return true;
-        if (opt_is(opt_get(conn, "key"), "kind", "default") ||
-            opt_is(to->opts, "connector", "lua"))
-            return true;
-    }
-    return false;
 }
 
 static int
@@ -550,9 +529,10 @@ global_init(struct op_global *g, struct err *e)
     window_spec_use_slices(&g->slices);
     g->latency_ms =
         opt_int(opt_get(job, "mini_batch"), "allow_latency_ms", 1000);
+    if (g->window.updating && g->op.step->kind == STEP_GLOBAL)
+        g->latency_ms -= g->latency_ms / 2; /* the local phase has the rest */
     g->late_since_ms = -1;
     g->late_output = opt_str(g->op.step->opts, "late_output", NULL);
-    batch_init(&g->rows);
     batch_init(&g->late);
     r = agg_args_init(&g->args, &g->op, e);
     if (r == 0 && g->op.step->kind == STEP_AGGREGATE) {
@@ -567,9 +547,7 @@ global_init(struct op_global *g, struct err *e)
     if (g->op.env->job->store != NULL)
         g->store = op_state_new(&g->op, g->state);
     g->scratch = mem_alloc(g->args.set->size);
-    g->format = row_format_new(g->op.step, g->args.set,
-                               key_is_read(g->op.env->plan, g->op.step));
-    return 0;
+    return agg_rows_new(&g->op, &g->args, &g->rows, e);
 }
 
 int

@@ -141,6 +141,14 @@ add_single(struct op_local *l, const struct ahead *a, int *ret_bad,
     return r != 0 ? op_fail(&l->op, a->rec, e) : 0;
 }
 
+/* Whether an entry has not changed for ttl before the loaded record. */
+static bool
+is_over(const struct op_local *l, struct table_entry *t)
+{
+    return t->count != 0 &&
+           aggset_times(t->block)->last <= l->args.ts - l->window.ttl;
+}
+
 /* Add the loaded record to one entry; *ret_bad is the record's failure. */
 static int
 add_entry(struct op_local *l, const struct ahead *a, int *ret_bad,
@@ -150,11 +158,20 @@ add_entry(struct op_local *l, const struct ahead *a, int *ret_bad,
     struct table_entry *t;
     int64_t deadline;
     bool fresh;
+    int r;
 
     if (l->bypass)
         return add_single(l, a, ret_bad, e);
     t = table_upsert(&l->table, a->hash, l->keys.buf.data + a->key, a->len,
                      &fresh);
+    if (!fresh && l->window.ttl >= 0 && is_over(l, t)) {
+        /* What is held ended before this record: it is a delta of its own. */
+        r = flush(l, e);
+        if (r != 0)
+            return r;
+        t = table_upsert(&l->table, a->hash, l->keys.buf.data + a->key, a->len,
+                         &fresh);
+    }
     if (fresh) {
         aggset_init(l->args.set, t->block);
         deadline = window_deadline(&l->window, p->slice, p->first, l->wm);
@@ -345,6 +362,8 @@ local_init(struct op_local *l, struct err *e)
     l->size_max = opt_int(mini, "size", 50000);
     l->bytes_max = opt_int(mini, "bytes", 32 << 20);
     l->latency_ms = opt_int(mini, "allow_latency_ms", 1000);
+    if (l->window.updating)
+        l->latency_ms /= 2; /* the other half is the global phase's */
     l->since_ms = -1;
     l->deadline = INT64_MAX;
     l->wm = WM_NONE;

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "core/key.h"
 #include "format/json.h"
+#include "script/node.h"
 
 struct piece { /* literal text in front of a value */
     char *text;
@@ -17,11 +18,13 @@ struct row_format {
     struct piece *keys, *aggs;
     uint32_t key_count;
     struct piece window_start, window_end;
+    const char *names[2]; /* of the window fields */
     bool has_window, with_key;
     uint16_t topic; /* origin of rows: the step's name */
     struct buf buf;
     struct buf window; /* text of the last window: [start, end) */
     int64_t start, end;
+    struct tree tree; /* of a ranked record */
 };
 
 static struct piece
@@ -40,6 +43,24 @@ piece_of(const char *name, bool first)
     return p;
 }
 
+/* The window fields: none for windows without bounds. */
+static void
+name_window(struct row_format *f, const struct opt *opts)
+{
+    const struct opt *w = opt_get(opts, "window");
+    const struct opt *names = opt_get(opts, "window_fields");
+
+    f->names[0] = "window_start";
+    f->names[1] = "window_end";
+    f->has_window = !opt_is(w, "kind", "global") &&
+                    !opt_is(w, "kind", "none") && !opt_is(w, "kind", "count") &&
+                    (names == NULL || names->type == OPT_LIST);
+    if (names != NULL && names->type == OPT_LIST && names->len == 2) {
+        f->names[0] = names->first->s;
+        f->names[1] = names->first->next->s;
+    }
+}
+
 struct row_format *
 row_format_new(const struct plan_step *step, const struct aggset *set,
                bool with_key)
@@ -52,14 +73,14 @@ row_format_new(const struct plan_step *step, const struct aggset *set,
     f->set = set;
     f->with_key = with_key;
     f->topic = topic_register(step->name);
-    f->has_window = !opt_is(opt_get(step->opts, "window"), "kind", "global");
+    name_window(f, step->opts);
     f->keys = mem_zalloc((key->len + 1) * sizeof *f->keys);
     for (c = key->first; c != NULL; c = c->next) {
         f->keys[f->key_count++] = piece_of(opt_str(c, "name", ""), first);
         first = false;
     }
-    f->window_start = piece_of("window_start", first);
-    f->window_end = piece_of("window_end", false);
+    f->window_start = piece_of(f->names[0], first);
+    f->window_end = piece_of(f->names[1], false);
     if (f->has_window)
         first = false;
     f->aggs = mem_zalloc((set->count + 1u) * sizeof *f->aggs);
@@ -69,6 +90,7 @@ row_format_new(const struct plan_step *step, const struct aggset *set,
     }
     buf_init(&f->buf);
     buf_init(&f->window);
+    tree_init(&f->tree);
     return f;
 }
 
@@ -91,6 +113,7 @@ row_format_free(struct row_format **fp)
     free(f->window_end.text);
     buf_fini(&f->buf);
     buf_fini(&f->window);
+    tree_fini(&f->tree);
     free(f);
 }
 
@@ -171,13 +194,8 @@ set_key(struct row_format *f, const struct winrow *row, struct batch *b,
 }
 
 int
-row_put(struct row_format *f, struct batch *b, const struct winrow *row,
-        struct err *e)
+row_check(const struct winrow *row, struct err *e)
 {
-    bool ext = false;
-    struct rec *r;
-    int rc;
-
     if (row->poisoned)
         return err_record(e, CAUSE_TYPE,
                           "values of different types met in "
@@ -186,6 +204,34 @@ row_put(struct row_format *f, struct batch *b, const struct winrow *row,
         *e = *row->unsaved;
         return e->code;
     }
+    return 0;
+}
+
+/* What all rows have: time, origin and key. */
+static void
+finish(struct row_format *f, struct batch *b, const struct winrow *row,
+       struct rec *r)
+{
+    r->flags |= REC_HAS_TS;
+    r->ts = row->end - 1;
+    r->wm = WM_NONE;
+    r->src = UINT16_MAX;
+    r->topic = f->topic;
+    r->partition = 0;
+    r->offset = 0;
+    r->key = NULL;
+    r->key_len = 0;
+    set_key(f, row, b, r);
+}
+
+int
+row_put(struct row_format *f, struct batch *b, const struct winrow *row,
+        struct err *e)
+{
+    bool ext = false;
+    struct rec *r;
+    int rc;
+
     buf_clear(&f->buf);
     put_key(f, row, &ext);
     if (f->has_window)
@@ -198,11 +244,68 @@ row_put(struct row_format *f, struct batch *b, const struct winrow *row,
     r->val = arena_dup(&b->arena, f->buf.data, f->buf.len);
     r->val_len = (uint32_t)f->buf.len;
     r->kind = REC_OBJECT;
-    r->flags = (uint8_t)(REC_OWNED | REC_HAS_TS | (ext ? REC_EXT : 0));
-    r->ts = row->end - 1;
-    r->wm = WM_NONE;
-    r->src = UINT16_MAX;
-    r->topic = f->topic;
-    set_key(f, row, b, r);
+    r->flags = (uint8_t)(REC_OWNED | (ext ? REC_EXT : 0));
+    finish(f, b, row, r);
+    return 0;
+}
+
+void
+row_put_record(struct row_format *f, struct batch *b, const struct winrow *row,
+               const struct kept *k)
+{
+    struct rec *r = batch_add_ref(b, &k->rec);
+
+    r->val = arena_dup(&b->arena, k->rec.val, k->rec.val_len);
+    r->headers = NULL;
+    r->flags &= (uint8_t)~REC_KEY_JSON;
+    finish(f, b, row, r);
+}
+
+/* Assign an integer member, if it is not there or `always`. */
+static int
+assign(struct row_format *f, const char *name, int64_t i, bool always,
+       struct err *e)
+{
+    struct val v = val_int(i);
+    struct node *old;
+    size_t len = strlen(name);
+    int rc = node_find(&f->tree, f->tree.root, name, len, &old, e);
+
+    if (rc < 0 || (rc == 1 && !always))
+        return rc < 0 ? rc : 0;
+    return node_set(&f->tree, f->tree.root, name, len, node_new(&f->tree, &v),
+                    e);
+}
+
+int
+row_put_ranked(struct row_format *f, struct batch *b, const struct winrow *row,
+               const struct rec *rec, uint32_t rank, struct err *e)
+{
+    bool ext;
+    struct rec *r;
+    int rc;
+
+    tree_reset(&f->tree);
+    rc = tree_load(&f->tree, rec, e);
+    if (rc == 0 && f->has_window)
+        rc = assign(f, f->names[0], row->start, false, e);
+    if (rc == 0 && f->has_window)
+        rc = assign(f, f->names[1], row->end, false, e);
+    if (rc == 0)
+        rc = assign(f, "rank", rank, true, e);
+    if (rc != 0)
+        return rc;
+    ext = f->tree.ext;
+    buf_clear(&f->buf);
+    rc = node_put(&f->tree, f->tree.root, &f->buf, &ext, e);
+    if (rc != 0)
+        return rc;
+    r = batch_add_copy(b, rec);
+    r->val = arena_dup(&b->arena, f->buf.data, f->buf.len);
+    r->val_len = (uint32_t)f->buf.len;
+    r->kind = REC_OBJECT;
+    r->flags &= (uint8_t) ~(REC_RAW | REC_EXT | REC_KEY_JSON);
+    r->flags |= (uint8_t)(REC_OWNED | (ext ? REC_EXT : 0));
+    finish(f, b, row, r);
     return 0;
 }

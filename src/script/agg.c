@@ -23,12 +23,8 @@ struct agg_state {  /* of one Lua state */
 
 struct agg_ctx { /* of one aggregate */
     struct script *s;
-    struct law law;
-    const char *place, *name; /* in the plan's tree */
+    struct law_feed feed;
     bool backup;
-    bool law_on; /* first records are tested */
-    uint32_t seen;
-    int inputs_ref; /* list of them */
 };
 
 /* One operation, passed to the protected part. */
@@ -117,7 +113,7 @@ push_acc_lj(lua_State *L, const struct agg_op *op, uint64_t slot)
         lua_remove(L, -2);
         return;
     }
-    push_func_lj(L, op->x->law.init);
+    push_func_lj(L, op->x->feed.law.init);
     lua_call(L, 0, 1);
 }
 
@@ -163,7 +159,7 @@ add_lj(lua_State *L)
     struct agg_op *op = lua_touserdata(L, 1);
     uint32_t i;
 
-    push_func_lj(L, op->x->law.add);
+    push_func_lj(L, op->x->feed.law.add);
     push_acc_lj(L, op, *op->acc);
     if (op->x->backup && *op->acc != 0 && lua_istable(L, -1)) {
         pack_copy_lj(L, -1, 0);
@@ -187,7 +183,7 @@ merge_lj(lua_State *L)
 {
     struct agg_op *op = lua_touserdata(L, 1);
 
-    push_func_lj(L, op->x->law.merge);
+    push_func_lj(L, op->x->feed.law.merge);
     push_acc_lj(L, op, *op->acc);
     push_acc_lj(L, op, *op->from);
     lua_call(L, 2, 1);
@@ -203,7 +199,7 @@ result_lj(lua_State *L)
 {
     struct agg_op *op = lua_touserdata(L, 1);
 
-    push_func_lj(L, op->x->law.result);
+    push_func_lj(L, op->x->feed.law.result);
     push_acc_lj(L, op, *op->acc);
     lua_call(L, 1, 1);
     return 1;
@@ -217,43 +213,6 @@ decode_acc_lj(lua_State *L)
     if (pack_push_lj(op->c, L, op->bytes, op->len, op->e) != 0)
         return luaL_error(L, "%s", op->e->msg);
     store_acc_lj(L, op);
-    return 0;
-}
-
-/* Add the record to the list of inputs that the laws are tested on. */
-static int
-keep_input_lj(lua_State *L)
-{
-    struct agg_op *op = lua_touserdata(L, 1);
-    struct lrec *lr;
-    struct rec r;
-    struct err e;
-    uint32_t i;
-
-    if (op->x->inputs_ref == 0) {
-        lua_newtable(L);
-        op->x->inputs_ref = luaL_ref(L, LUA_REGISTRYINDEX);
-    }
-    (void)lua_rawgeti(L, LUA_REGISTRYINDEX, op->x->inputs_ref);
-    if (op->a->nargs == 0) {
-        r = *op->rec;
-        lr = record_push_owned_lj(L, &r);
-        lr->readonly = true;
-    } else {
-        lua_createtable(L, (int)op->a->nargs, 0);
-        for (i = 0; i < op->a->nargs; i++) {
-            if (op->args[i].type != VAL_LIST && op->args[i].type != VAL_MAP) {
-                record_push_scalar_lj(L, &op->args[i], false);
-            } else {
-                arena_reset(&op->c->tmp);
-                if (conv_push_lj(op->c, L, &op->args[i],
-                                 json_bigint_of(op->rec), true, &e) != 0)
-                    return luaL_error(L, "%s", e.msg);
-            }
-            lua_rawseti(L, -2, i + 1);
-        }
-    }
-    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
     return 0;
 }
 
@@ -276,41 +235,8 @@ op_failed(const struct agg_op *op, int func, int r, struct err *e)
     if (e->where[0] == '\0' && e->cause == CAUSE_USER_ERROR)
         calls_place(op->c, func, e);
     if (e->where[0] == '\0')
-        err_where(e, "%s", op->x->place);
+        err_where(e, "%s", op->x->feed.place);
     return r;
-}
-
-/* Test the laws on one more of the first records. */
-static int
-law_feed(struct agg_op *op, struct err *e)
-{
-    struct agg_ctx *x = op->x;
-    lua_State *L = calls_stack(op->c);
-    char text[LAW_TEXT_MAX];
-    struct err ignored;
-
-    lua_pushcfunction(L, keep_input_lj);
-    lua_pushlightuserdata(L, op);
-    if (calls_call(op->c, 1, 0, &ignored) != 0) {
-        x->law_on = false;
-        return 0;
-    }
-    (void)lua_rawgeti(L, LUA_REGISTRYINDEX, x->inputs_ref);
-    law_test_newest(op->c, &x->law, text);
-    if (++x->seen >= LAW_RECORDS) {
-        luaL_unref(L, LUA_REGISTRYINDEX, x->inputs_ref);
-        x->inputs_ref = 0;
-        x->law_on = false;
-    }
-    if (text[0] == '\0')
-        return 0;
-    (void)err_set(e, ERR_FAIL, "aggregator %s broke a law on real records: %s",
-                  x->name, text);
-    err_where(e, "%s", x->place);
-    err_hint(e, "give the aggregator samples = { records like these }, so "
-                "that the law is tested at load and the step runs in one "
-                "phase, or mend merge");
-    return ERR_FAIL;
 }
 
 static int
@@ -329,13 +255,13 @@ acc_add(const struct agg *a, void *acc, const struct val *args,
     lua_pushlightuserdata(L, &op);
     if (a->nargs == 0)
         calls_bind(c, r, r == c->agg_rec ? c->agg_reader : NULL, true,
-                   calls_keeps(c, op.x->law.add, 1));
+                   calls_keeps(c, op.x->feed.law.add, 1));
     rc = calls_call(c, a->nargs == 0 ? 2 : 1, 0, e);
     if (a->nargs == 0)
         calls_unbind(c);
     if (rc != 0)
-        return op_failed(&op, op.x->law.add, rc, e);
-    return op.x->law_on ? law_feed(&op, e) : 0;
+        return op_failed(&op, op.x->feed.law.add, rc, e);
+    return op.x->feed.on ? law_feed_test(c, &op.x->feed, args, r, e) : 0;
 }
 
 static int
@@ -354,16 +280,16 @@ acc_merge(const struct agg *a, void *acc, void *from, struct err *e)
         return 0;
     }
     op.from = other;
-    if (op.x->law.merge == 0) {
+    if (op.x->feed.law.merge == 0) {
         acc_fini(a, from);
         return err_set(e, ERR_INTERNAL, "aggregator %s has no merge",
-                       op.x->name);
+                       op.x->feed.name);
     }
     lua_pushcfunction(L, merge_lj);
     lua_pushlightuserdata(L, &op);
     r = calls_call(op.c, 1, 0, e);
     acc_fini(a, from);
-    return r == 0 ? 0 : op_failed(&op, op.x->law.merge, r, e);
+    return r == 0 ? 0 : op_failed(&op, op.x->feed.law.merge, r, e);
 }
 
 static int
@@ -381,7 +307,7 @@ acc_result(const struct agg *a, const void *acc, struct buf *out, bool *ext,
         r = conv_put(op.c, L, -1, out, ext, e);
         lua_pop(L, 1);
     }
-    return r == 0 ? 0 : op_failed(&op, op.x->law.result, r, e);
+    return r == 0 ? 0 : op_failed(&op, op.x->feed.law.result, r, e);
 }
 
 static int
@@ -399,8 +325,8 @@ acc_encode(const struct agg *a, const void *acc, struct buf *out, struct err *e)
     lua_pop(L, 2);
     if (r == 0)
         return 0;
-    (void)err_context(e, "accumulator of %s", op.x->name);
-    return op_failed(&op, op.x->law.add, r, e);
+    (void)err_context(e, "accumulator of %s", op.x->feed.name);
+    return op_failed(&op, op.x->feed.law.add, r, e);
 }
 
 static int
@@ -485,6 +411,10 @@ script_agg(void *script, struct agg *a, struct err *e)
     struct agg_ctx *x;
     int r;
 
+    if (opt_is(a->opts, "fn", "reduce")) {
+        reduce_agg(s, a);
+        return 0;
+    }
     if (c->aggs == NULL) {
         c->aggs = mem_zalloc(sizeof *c->aggs);
         lua_pushcfunction(L, accs_open_lj);
@@ -497,14 +427,17 @@ script_agg(void *script, struct agg *a, struct err *e)
     }
     x = mem_zalloc(sizeof *x);
     x->s = s;
-    x->law =
-        (struct law){opt_func(a->opts, "init"), opt_func(a->opts, "add"),
-                     opt_func(a->opts, "merge"), opt_func(a->opts, "result"),
-                     args == NULL ? 0 : (uint32_t)args->len};
-    x->place = opt_str(a->opts, "place", "");
-    x->name = a->name;
+    x->feed = (struct law_feed){
+        .law = {.init = opt_func(a->opts, "init"),
+                .add = opt_func(a->opts, "add"),
+                .merge = opt_func(a->opts, "merge"),
+                .result = opt_func(a->opts, "result"),
+                .nargs = args == NULL ? 0 : (uint32_t)args->len},
+        .max = LAW_RECORDS,
+        .name = a->name,
+        .place = opt_str(a->opts, "place", "")};
+    x->feed.on = x->feed.law.merge != 0 && opt_bool(law, "ok", true);
     x->backup = has_skip(s->job);
-    x->law_on = x->law.merge != 0 && opt_bool(law, "ok", true);
     a->type = &custom_type;
     a->ctx = x;
     a->free_ctx = ctx_free;

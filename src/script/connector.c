@@ -640,10 +640,8 @@ sink_write(struct sink_task *t, const struct rec *r, const char *key,
     return 0;
 }
 
-/* Make room for `n` bound records; user code may hold old handles on them,
- * so they keep their addresses. */
-static void
-batch_records(struct calls *c, uint32_t n)
+void
+calls_batch(struct calls *c, uint32_t n)
 {
     if (n <= c->batch_cap)
         return;
@@ -684,7 +682,7 @@ sink_batch_end(struct sink_task *t, struct err *e)
     r = sink_start(t, e);
     if (r != 0 || t->batch.n == 0)
         return r;
-    batch_records(c, t->batch.n);
+    calls_batch(c, t->batch.n);
     for (i = 0; i < t->batch.n; i++)
         lrec_bind(c->batch[i], &t->batch.recs[i], NULL, true);
     lua_pushcfunction(L, write_lj);

@@ -204,9 +204,22 @@ static const char law_source[] =
     "  return true\n"
     "end\n"
     "\n"
-    "return newest, at_load\n";
+    "-- The functions of an aggregator that does what reduce(f) does. f may\n"
+    "-- change its records, so it gets new ones.\n"
+    "local function reducer(f)\n"
+    "  local function both(a, b)\n"
+    "    if a == nil then return b end\n"
+    "    if b == nil then return a end\n"
+    "    return record((f(record(a, true), record(b, true))))\n"
+    "  end\n"
+    "  return { init = function() end, add = both, merge = both,\n"
+    "           result = function(a) return plain(a) end }\n"
+    "end\n"
+    "\n"
+    "return newest, at_load, reducer\n";
 
-/* Push an owned, read-only record of a sample table. */
+/* Push an owned record of a sample table; read-only without a second
+ * argument. */
 static int
 sample_record_lj(lua_State *L)
 {
@@ -228,7 +241,7 @@ sample_record_lj(lua_State *L)
     r.flags = (uint8_t)(REC_OWNED | (ext ? REC_EXT : 0u));
     lr = record_push_owned_lj(L, &r);
     lr->fresh = true;
-    lr->readonly = true;
+    lr->readonly = !lua_toboolean(L, 2);
     return 1;
 }
 
@@ -278,7 +291,8 @@ law_open_lj(struct calls *c, lua_State *L)
     lua_pushcfunction(L, sample_record_lj);
     lua_pushcfunction(L, show_lj);
     lua_pushcfunction(L, plain_lj);
-    lua_call(L, 3, 2);
+    lua_call(L, 3, 3);
+    c->law_reduce_ref = luaL_ref(L, LUA_REGISTRYINDEX);
     c->law_load_ref = luaL_ref(L, LUA_REGISTRYINDEX);
     c->law_ref = luaL_ref(L, LUA_REGISTRYINDEX);
 }
@@ -298,6 +312,12 @@ functions_lj(lua_State *L)
     size_t i;
 
     (void)lua_rawgeti(L, LUA_REGISTRYINDEX, script_of(L)->funcs_ref);
+    if (l->reduce != 0) {
+        (void)lua_rawgeti(L, LUA_REGISTRYINDEX, calls_of(L)->law_reduce_ref);
+        (void)lua_rawgeti(L, -2, l->reduce);
+        lua_call(L, 1, 1);
+        return 1;
+    }
     lua_createtable(L, 0, 4);
     for (i = 0; i < sizeof funcs / sizeof funcs[0]; i++) {
         (void)lua_rawgeti(L, -2, funcs[i].func);
@@ -342,6 +362,99 @@ law_test_newest(struct calls *c, const struct law *l, char text[LAW_TEXT_MAX])
         take_text(L, text);
         lua_settop(L, inputs - 1);
     }
+}
+
+/* ---- on real records ---- */
+
+struct law_input {
+    struct law_feed *f;
+    const struct val *args;
+    const struct rec *rec;
+};
+
+static void
+push_arg_lj(lua_State *L, struct calls *c, const struct law_input *in,
+            const struct val *v)
+{
+    struct err e;
+
+    if (v->type != VAL_LIST && v->type != VAL_MAP) {
+        record_push_scalar_lj(L, v, false);
+        return;
+    }
+    arena_reset(&c->tmp);
+    if (conv_push_lj(c, L, v, json_bigint_of(in->rec), true, &e) != 0)
+        (void)luaL_error(L, "%s", e.msg);
+}
+
+/* Add the record to the list of inputs that the laws are tested on. */
+static int
+keep_input_lj(lua_State *L)
+{
+    const struct law_input *in = lua_touserdata(L, 1);
+    struct law_feed *f = in->f;
+    uint32_t i;
+
+    if (f->inputs_ref == 0) {
+        lua_newtable(L);
+        f->inputs_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+    }
+    (void)lua_rawgeti(L, LUA_REGISTRYINDEX, f->inputs_ref);
+    if (f->law.nargs == 0) {
+        record_push_owned_lj(L, in->rec)->readonly = true;
+    } else {
+        lua_createtable(L, (int)f->law.nargs, 0);
+        for (i = 0; i < f->law.nargs; i++) {
+            push_arg_lj(L, calls_of(L), in, &in->args[i]);
+            lua_rawseti(L, -2, i + 1);
+        }
+    }
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    return 0;
+}
+
+void
+law_feed_forget(struct calls *c, struct law_feed *f)
+{
+    if (f->inputs_ref != 0)
+        luaL_unref(c->s->L, LUA_REGISTRYINDEX, f->inputs_ref);
+    f->inputs_ref = 0;
+}
+
+int
+law_feed_test(struct calls *c, struct law_feed *f, const struct val *args,
+              const struct rec *r, struct err *e)
+{
+    struct law_input in = {.f = f, .args = args, .rec = r};
+    lua_State *L = calls_stack(c);
+    char text[LAW_TEXT_MAX];
+    struct err ignored;
+
+    lua_pushcfunction(L, keep_input_lj);
+    lua_pushlightuserdata(L, &in);
+    if (calls_call(c, 1, 0, &ignored) != 0) {
+        f->on = false;
+        return 0;
+    }
+    (void)lua_rawgeti(L, LUA_REGISTRYINDEX, f->inputs_ref);
+    law_test_newest(c, &f->law, text);
+    if (++f->seen >= f->max) {
+        law_feed_forget(c, f);
+        f->on = false;
+    }
+    if (text[0] == '\0')
+        return 0;
+    (void)err_set(e, ERR_FAIL, "aggregator %s broke a law on real records: %s",
+                  f->name, text);
+    err_where(e, "%s", f->place);
+    if (f->law.reduce != 0)
+        err_hint(e, "the function of reduce must give the same whatever the "
+                    "order and grouping of the records");
+    else
+        err_hint(e, "give the aggregator samples = { records like these }, so "
+                    "that the law is tested at load and the step runs in one "
+                    "phase, or mend merge");
+    return ERR_FAIL;
 }
 
 /* ---- at load ---- */
@@ -402,9 +515,11 @@ test_one(struct script *s, const struct opt *agg, struct err *e)
     struct calls *c = s->calls;
     lua_State *L = calls_stack(c);
     const struct opt *args = opt_get(agg, "args");
-    struct law l = {opt_func(agg, "init"), opt_func(agg, "add"),
-                    opt_func(agg, "merge"), opt_func(agg, "result"),
-                    args == NULL ? 0 : (uint32_t)args->len};
+    struct law l = {.init = opt_func(agg, "init"),
+                    .add = opt_func(agg, "add"),
+                    .merge = opt_func(agg, "merge"),
+                    .result = opt_func(agg, "result"),
+                    .nargs = args == NULL ? 0 : (uint32_t)args->len};
     struct law_load w = {&l, agg};
     char text[LAW_TEXT_MAX] = "";
     int r;
