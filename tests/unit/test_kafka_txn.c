@@ -3,6 +3,8 @@
  * librdkafka's mock cluster the order of calls and errors of the broker. It
  * neither fences nor hides what is not committed (tests/broker does).
  */
+#include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -299,6 +301,126 @@ barrier_does_not_wait_for_delivery_but_the_commit_does(void **state)
     drive_txn_fini(&x);
 }
 
+/* Two slots and the checkpoint thread, as in a job: slots write on while a
+ * round commits. */
+enum { SLOTS = 2, ROUNDS = 8, EACH = 300 };
+
+struct slot {
+    pthread_t thread;
+    struct sink_task *task;
+    sem_t woken, given; /* its wake; one a snapshot */
+    int failed;
+};
+
+static void
+wake_slot(void *arg)
+{
+    (void)sem_post(&((struct slot *)arg)->woken);
+}
+
+static int
+slot_round(struct slot *s, uint64_t round, struct err *e)
+{
+    struct rec r = {.ts = 1000, .flags = REC_HAS_TS};
+    struct sink_message m = {.val = "x", .val_len = 1, .partition = -1};
+    struct buf none;
+    int i, rc = 0;
+
+    for (i = 0; rc == 0 && i < EACH; i++) {
+        while (!kafka_sink_type.ready(s->task))
+            (void)sem_wait(&s->woken);
+        rc = kafka_sink_type.write_raw(s->task, &r, &m, e);
+    }
+    while (rc == 0 && (rc = kafka_sink_type.flush(s->task, e)) == ERR_AGAIN) {
+        (void)sem_wait(&s->woken);
+        rc = 0;
+    }
+    buf_init(&none);
+    if (rc == 0)
+        rc = kafka_sink_type.snapshot(s->task, round, &none, e);
+    buf_fini(&none);
+    return rc;
+}
+
+static void *
+slot_main(void *arg)
+{
+    struct slot *s = arg;
+    struct err e;
+    uint64_t round;
+
+    for (round = 1; round <= ROUNDS; round++) {
+        if (s->failed == 0)
+            s->failed = slot_round(s, round, &e);
+        (void)sem_post(&s->given);
+    }
+    return NULL;
+}
+
+static void
+start_slots(struct drive_txn *x, struct slot *slots)
+{
+    uint32_t i;
+
+    for (i = 0; i < SLOTS; i++) {
+        struct conn_task conf = {
+            .subtask = i, .wake = wake_slot, .wake_arg = &slots[i]};
+
+        (void)sem_init(&slots[i].woken, 0, 0);
+        (void)sem_init(&slots[i].given, 0, 0);
+        slots[i].failed = 0;
+        ok(x, kafka_sink_type.task_new(x->d.sink, &conf, &x->d.outs[i],
+                                       &x->d.err));
+        slots[i].task = x->d.outs[i];
+        assert_int_equal(
+            pthread_create(&slots[i].thread, NULL, slot_main, &slots[i]), 0);
+    }
+}
+
+static void
+slots_write_on_while_rounds_commit(void **state)
+{
+    struct slot slots[SLOTS];
+    struct txn_marker m;
+    struct drive_txn x;
+    struct drive in;
+    uint64_t round;
+    int i;
+
+    (void)state;
+    job_init(&x, SLOTS);
+    ok(&x, drive_txn_new(&x));
+    ok(&x, txn_init(x.txn, &x.d.err));
+    m = drive_txn_marker(&x, 0);
+    ok(&x, txn_claim(x.txn, &m, &x.d.err));
+    ok(&x, kafka_sink_type.open(&x.d.env, &x.d.sink, &x.d.err));
+    start_slots(&x, slots); /* before there is a producer */
+    ok(&x, txn_start(x.txn, 1, &x.d.err));
+    for (round = 1; round <= ROUNDS; round++) {
+        for (i = 0; i < SLOTS; i++)
+            (void)sem_wait(&slots[i].given);
+        m = drive_txn_marker(&x, round);
+        ok(&x, txn_commit(x.txn, &m, &x.d.err));
+        ok(&x, txn_renew(x.txn, round, &x.d.err));
+    }
+    for (i = 0; i < SLOTS; i++) {
+        (void)pthread_join(slots[i].thread, NULL);
+        assert_int_equal(slots[i].failed, 0);
+        (void)sem_destroy(&slots[i].woken);
+        (void)sem_destroy(&slots[i].given);
+    }
+
+    drive_init(&in, servers, 1);
+    drive_str(&in, "topic", x.topic);
+    drive_str(&in, "start", "earliest");
+    drive_bounded(&in);
+    assert_int_equal(drive_open_source(&in), 0);
+    assert_int_equal(drive_read(&in, 0, LONG), 0);
+    assert_int_equal(in.count, SLOTS * ROUNDS * EACH);
+    (void)drive_close(&in);
+    drive_txn_fini(&x);
+}
+
 /* ---------------------------------------------------------------- errors */
 
 static void
@@ -508,6 +630,7 @@ main(void)
         cmocka_unit_test(task_waits_for_the_producer_of_its_round_and_is_woken),
         cmocka_unit_test(
             barrier_does_not_wait_for_delivery_but_the_commit_does),
+        cmocka_unit_test(slots_write_on_while_rounds_commit),
         cmocka_unit_test(retriable_answers_are_asked_again),
         cmocka_unit_test(
             timeout_that_the_broker_refuses_is_a_configuration_error),
