@@ -86,6 +86,7 @@ struct batch {
     struct rec_key *keys; /* parallel to recs behind a hash exchange, or NULL */
     uint32_t n, cap, keys_cap;
     uint32_t part;      /* task-local partition all records came from */
+    bool right;         /* they come from the right side of a connect */
     struct arena arena; /* bytes made for this batch */
 };
 

@@ -61,8 +61,11 @@ make_op(struct builder *b, const struct plan_step *s, struct reader *in,
     case STEP_SINK:
         return op_sink_new(env, s, in, ret, e);
     case STEP_PROCESS:
+        return op_process_new(env, s, in, ret, e);
     case STEP_DEDUP:
+        return op_dedup_new(env, s, in, ret, e);
     case STEP_SPLIT:
+        return op_split_new(env, s, in, ret, e);
     case STEP_CLOCK:
         break;
     }
@@ -74,7 +77,8 @@ static bool
 new_bytes(enum step_kind kind)
 {
     return kind == STEP_SOURCE || kind == STEP_MAP || kind == STEP_FLAT_MAP ||
-           kind == STEP_SELECT || kind == STEP_GLOBAL || kind == STEP_AGGREGATE;
+           kind == STEP_SELECT || kind == STEP_GLOBAL ||
+           kind == STEP_AGGREGATE || kind == STEP_PROCESS;
 }
 
 /* The chained input edge of a step, or NULL for the head. */
@@ -89,11 +93,24 @@ chained_input(const struct builder *b, const struct plan_step *s)
     return NULL;
 }
 
+/* Whether user code emits to the output by name. */
+static bool
+is_emitted_to(const struct plan_step *s, const char *output)
+{
+    const struct opt *list = opt_get(s->opts, "outputs"), *o;
+
+    for (o = list != NULL ? list->first : NULL; o != NULL; o = o->next)
+        if (strcmp(o->s, output) == 0)
+            return true;
+    return false;
+}
+
 static struct reader *
 reader_behind(struct builder *b, const struct plan_edge *edge)
 {
-    /* Late records are the input's bytes, not result rows. */
-    if (strcmp(edge->output, "main") != 0)
+    /* Late and failed records are the input's bytes, no new ones. */
+    if (strcmp(edge->output, "main") != 0 &&
+        !is_emitted_to(&b->plan->steps[edge->from], edge->output))
         return b->by_step[edge->from]->reader;
     return b->out_reader[edge->from];
 }

@@ -21,6 +21,9 @@ struct op_counters {
     _Atomic uint64_t local_in, local_out; /* records, partials */
     _Atomic uint64_t bypassed;            /* records not combined */
     _Atomic uint64_t keys;                /* entries held now */
+    /* process, at the end of input: event timers that were registered too
+     * late to fire, processing timers that were pending. */
+    _Atomic uint64_t timers_unfired, timers_discarded;
     _Atomic int64_t watermark;
     _Atomic int64_t skip_log_ms[CAUSE_COUNT]; /* the job's, of all subtasks */
 };
@@ -64,6 +67,8 @@ counters_add(struct op_counters *to, const struct op_counters *from)
     count_add(&to->local_in, count_get(&from->local_in));
     count_add(&to->local_out, count_get(&from->local_out));
     count_add(&to->bypassed, count_get(&from->bypassed));
+    count_add(&to->timers_unfired, count_get(&from->timers_unfired));
+    count_add(&to->timers_discarded, count_get(&from->timers_discarded));
     for (i = 0; i < CAUSE_COUNT; i++) {
         count_add(&to->dropped[i], count_get(&from->dropped[i]));
         count_add(&to->errors[i], count_get(&from->errors[i]));

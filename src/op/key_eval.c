@@ -10,13 +10,21 @@ int
 key_eval_init(struct key_eval *k, struct op *op, const struct plan_step *step,
               struct err *e)
 {
-    const struct opt *key = opt_get(step->opts, "key"), *c;
+    return key_eval_init_opts(k, op, step->opts, e);
+}
+
+int
+key_eval_init_opts(struct key_eval *k, struct op *op, const struct opt *opts,
+                   struct err *e)
+{
+    const struct opt *key = opt_get(opts, "key"), *c;
     int r = 0;
 
     k->op = op;
+    k->opts = opts;
     buf_init(&k->buf);
     arena_init(&k->arena);
-    k->skip_null = opt_is(step->opts, "on_null", "skip");
+    k->skip_null = opt_is(opts, "on_null", "skip");
     k->parts = mem_zalloc((key != NULL ? key->len + 1 : 1) * sizeof *k->parts);
     if (key == NULL)
         return 0;
@@ -44,13 +52,12 @@ key_eval_reset(struct key_eval *k)
 static int
 null_part(struct key_eval *k, uint32_t i, const char *what, struct err *e)
 {
-    const struct opt *key = opt_get(k->op->step->opts, "key");
+    const struct opt *key = opt_get(k->opts, "key");
     const struct opt *part = opt_at(key, i);
     int r = err_record(e, CAUSE_NULL_KEY, "key part \"%s\" is %s",
                        opt_str(part, "name", "key"), what);
 
-    err_where(e, "%s",
-              opt_str(k->op->step->opts, "key_place", k->op->step->place));
+    err_where(e, "%s", opt_str(k->opts, "key_place", k->op->step->place));
     err_hint(e, "on_null = \"skip\" on key_by drops and counts such records; "
                 "or give a default with a function");
     return r;

@@ -12,6 +12,7 @@
 
 struct key_eval {
     struct op *op;
+    const struct opt *opts; /* has `key`, `key_place`, `on_null` */
     struct op_field *parts;
     uint32_t count;
     bool skip_null; /* on_null = "skip" */
@@ -19,9 +20,12 @@ struct key_eval {
     struct arena arena;
 };
 
-/** @param step the aggregate step (its opts hold `key` and `on_null`). */
+/** @param step the keyed step (its opts hold `key` and `on_null`). */
 MUST_USE int key_eval_init(struct key_eval *k, struct op *op,
                            const struct plan_step *step, struct err *e);
+/** The same for the key in `opts`: of the right side of a connect. */
+MUST_USE int key_eval_init_opts(struct key_eval *k, struct op *op,
+                                const struct opt *opts, struct err *e);
 void key_eval_fini(struct key_eval *k);
 /** Forget the bytes of earlier keys. */
 void key_eval_reset(struct key_eval *k);

@@ -278,6 +278,12 @@ int op_local_new(struct op_env *env, const struct plan_step *s,
                  struct reader *reader, struct op **ret, struct err *e);
 int op_global_new(struct op_env *env, const struct plan_step *s,
                   struct reader *reader, struct op **ret, struct err *e);
+int op_process_new(struct op_env *env, const struct plan_step *s,
+                   struct reader *reader, struct op **ret, struct err *e);
+int op_dedup_new(struct op_env *env, const struct plan_step *s,
+                 struct reader *reader, struct op **ret, struct err *e);
+int op_split_new(struct op_env *env, const struct plan_step *s,
+                 struct reader *reader, struct op **ret, struct err *e);
 int op_sink_new(struct op_env *env, const struct plan_step *s,
                 struct reader *reader, struct op **ret, struct err *e);
 /**

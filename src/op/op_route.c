@@ -35,11 +35,12 @@ struct op_route {
 };
 
 static int
-flush_target(struct target *to, struct err *e)
+flush_target(struct op_route *t, struct target *to, struct err *e)
 {
     int r = 0;
 
     if (to->batch.n != 0) {
+        to->batch.right = t->edge->right;
         r = to->lane->batch(to->lane, &to->batch, e);
         batch_clear(&to->batch);
     }
@@ -56,7 +57,7 @@ flush_all(struct op_route *t, struct err *e)
 
     t->since_ms = -1;
     for (i = 0; i < t->count; i++) {
-        r = flush_target(&t->targets[i], e);
+        r = flush_target(t, &t->targets[i], e);
         if (r != 0)
             return r;
     }
@@ -78,7 +79,7 @@ put_record(struct op_route *t, struct target *to, const struct rec *r,
     note_time(t);
     if (to->batch.n >= ROUTE_RECORDS ||
         arena_size(&to->batch.arena) >= ROUTE_BYTES)
-        return flush_target(to, e);
+        return flush_target(t, to, e);
     return 0;
 }
 
@@ -91,7 +92,7 @@ whole_batch(struct op_route *t, const struct batch *b, struct err *e)
 
     /* A batch never mixes partitions: event_time may stand behind a lane. */
     if (to->batch.n != 0 && to->batch.part != b->part)
-        r = flush_target(to, e);
+        r = flush_target(t, to, e);
     for (i = 0; i < b->n && r == 0; i++) {
         to->batch.part = b->part; /* a flush gives the batch away whole */
         r = put_record(t, to, &b->recs[i], e);
@@ -121,7 +122,7 @@ keyed_record(struct op_route *t, const struct rec *rec, struct err *e)
     note_time(t);
     if (to->batch.n >= ROUTE_RECORDS ||
         arena_size(&to->batch.arena) >= ROUTE_BYTES)
-        return flush_target(to, e);
+        return flush_target(t, to, e);
     return 0;
 }
 
@@ -163,7 +164,7 @@ op_route_partial(struct op *route, const struct aggset *set,
         return r;
     note_time(t);
     if (to->partials->n >= ROUTE_PARTIALS)
-        return flush_target(to, e);
+        return flush_target(t, to, e);
     return 0;
 }
 
@@ -275,7 +276,9 @@ op_route_new(struct op_env *env, const struct plan_edge *edge,
     }
     if (edge->kind == EDGE_HASH && !edge->partials) {
         t->has_keys = true;
-        r = key_eval_init(&t->keys, &t->op, to, e);
+        r = key_eval_init_opts(
+            &t->keys, &t->op,
+            edge->right ? opt_get(to->opts, "right") : to->opts, e);
     }
     *ret = &t->op;
     if (r != 0)

@@ -202,6 +202,9 @@ void conv_mark_lj(struct calls *c, lua_State *L, bool map);
 /* pack.c: plain data of Lua as portable bytes */
 MUST_USE int pack_put(struct calls *c, lua_State *L, int idx, struct buf *out,
                       struct err *e);
+/** As pack_put(); tables that are neither list nor map are refused. */
+MUST_USE int pack_put_state(struct calls *c, lua_State *L, int idx,
+                            struct buf *out, struct err *e);
 /** Push what pack_put() wrote. @return 0 (pushed) or ERR_RECORD (not). May
  * raise for lack of memory. */
 int pack_push_lj(struct calls *c, lua_State *L, const char *bytes, size_t len,

@@ -1,5 +1,5 @@
 /*
- * Plain data of Lua as portable bytes: accumulators, positions.
+ * Plain data of Lua as portable bytes: accumulators, positions, state.
  *
  *   'N' nil   '0' false   '1' true   'i' int, 8 bytes little endian
  *   'd' double, 8 bytes   's' string, u32 length, bytes   'u' s.null
@@ -7,7 +7,9 @@
  *       to n, u32 pairs, then key and value of each; keys in order: ints,
  *       doubles, strings by bytes
  *
- * Equal data give equal bytes, whatever the order Lua keeps its keys in.
+ * Equal data give equal bytes, whatever the order Lua keeps its keys in. The
+ * form is on disk and never changes; a new one would need a new tag. State is
+ * packed more strictly: a table is a list or has names, as in a record.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +19,26 @@
 
 enum { MEMBERS_MAX = 500000 };
 
-static int pack_any(struct calls *c, lua_State *L, int idx, int depth,
-                    struct buf *out, struct err *e);
+struct pair {
+    int rank; /* 0 int, 1 double, 2 string */
+    int slot; /* of the value on Lua's stack */
+    lua_Integer i;
+    double d;
+    const char *s;
+    size_t len;
+};
+
+struct pack {
+    struct calls *c;
+    lua_State *L;
+    struct buf *out;
+    bool strict; /* no table that is neither list nor map */
+    int depth;
+    const void *above[JSON_DEPTH_LUA_MAX]; /* tables being written */
+    struct pair path[JSON_DEPTH_LUA_MAX];  /* key in each of them */
+};
+
+static int pack_any(struct pack *k, int idx, struct err *e);
 
 static void
 put_u64(struct buf *out, uint64_t v, int bytes)
@@ -28,15 +48,6 @@ put_u64(struct buf *out, uint64_t v, int bytes)
     for (i = 0; i < bytes; i++)
         buf_addc(out, (char)(v >> (8 * i)));
 }
-
-struct pair {
-    int rank; /* 0 int, 1 double, 2 string */
-    int slot; /* of the value on Lua's stack */
-    lua_Integer i;
-    double d;
-    const char *s;
-    size_t len;
-};
 
 static int
 pair_cmp(const void *pa, const void *pb)
@@ -75,17 +86,27 @@ pair_key(lua_State *L, int idx, struct pair *p)
 }
 
 static void
+put_8(struct buf *out, char tag, uint64_t v)
+{
+    char bytes[9];
+    int i;
+
+    bytes[0] = tag;
+    for (i = 0; i < 8; i++)
+        bytes[i + 1] = (char)(v >> (8 * i));
+    buf_add(out, bytes, sizeof bytes);
+}
+
+static void
 pair_put_key(const struct pair *p, struct buf *out)
 {
     uint64_t bits;
 
     if (p->rank == 0) {
-        buf_addc(out, 'i');
-        put_u64(out, (uint64_t)p->i, 8);
+        put_8(out, 'i', (uint64_t)p->i);
     } else if (p->rank == 1) {
         memcpy(&bits, &p->d, sizeof bits);
-        buf_addc(out, 'd');
-        put_u64(out, bits, 8);
+        put_8(out, 'd', bits);
     } else {
         buf_addc(out, 's');
         put_u64(out, p->len, 4);
@@ -93,25 +114,82 @@ pair_put_key(const struct pair *p, struct buf *out)
     }
 }
 
+/* user_error "text (at a.b[2])". */
 static int
-pack_error(struct err *e, const char *text)
+pack_error(const struct pack *k, struct err *e, const char *text)
 {
-    return err_record(e, CAUSE_USER_ERROR, "%s", text);
+    struct buf b;
+    int i;
+
+    buf_init(&b);
+    for (i = 0; i < k->depth; i++) {
+        const struct pair *p = &k->path[i];
+
+        if (p->rank == 0) {
+            buf_addf(&b, "[%lld]", (long long)p->i);
+        } else if (p->rank == 1) {
+            buf_addf(&b, "[%.17g]", p->d);
+        } else if (p->s != NULL) {
+            buf_adds(&b, b.len > 0 ? "." : "");
+            buf_add(&b, p->s, p->len > 60 ? 60 : p->len);
+        }
+    }
+    if (b.len == 0)
+        (void)err_record(e, CAUSE_USER_ERROR, "%s", text);
+    else
+        (void)err_record(e, CAUSE_USER_ERROR, "%s (at %.300s)", text,
+                         buf_cstr(&b));
+    buf_fini(&b);
+    return ERR_RECORD;
+}
+
+/* A key that the table may not have. */
+static int
+pack_bad_key(struct pack *k, int idx, lua_Integer n, struct err *e)
+{
+    char text[120];
+
+    if (lua_type(k->L, idx) == LUA_TSTRING)
+        return pack_error(k, e,
+                          "a table with elements 1 to n and names beside "
+                          "them is neither list nor map");
+    if (lua_isinteger(k->L, idx) && n > 0)
+        (void)snprintf(text, sizeof text,
+                       "a list with a gap: the key %lld, but none %lld",
+                       (long long)lua_tointeger(k->L, idx), (long long)n + 1);
+    else if (lua_isinteger(k->L, idx))
+        (void)snprintf(text, sizeof text,
+                       "the number %lld as key of a map; keys are strings",
+                       (long long)lua_tointeger(k->L, idx));
+    else
+        (void)snprintf(text, sizeof text, "a %s as key of a table; keys are %s",
+                       luaL_typename(k->L, idx),
+                       k->strict ? "strings" : "strings and numbers");
+    return pack_error(k, e, text);
+}
+
+static bool
+key_is_ok(const struct pack *k, int idx, lua_Integer n, struct pair *p)
+{
+    if (k->strict && (n > 0 || lua_type(k->L, idx) != LUA_TSTRING))
+        return false;
+    return pair_key(k->L, idx, p);
 }
 
 /* The members of a table that are not 1 to n. */
 static int
-pack_pairs(struct calls *c, lua_State *L, int idx, lua_Integer n, int depth,
-           struct buf *out, struct err *e)
+pack_pairs(struct pack *k, int idx, lua_Integer n, struct err *e)
 {
-    struct pair *items = NULL;
+    struct pair *items = NULL, *own = &k->path[k->depth - 1];
+    lua_State *L = k->L;
     size_t count = 0, cap = 0, i;
     int top = lua_gettop(L), r = 0;
 
+    *own = (struct pair){.rank = 2};
     lua_pushnil(L);
     while (r == 0) {
         if (count >= MEMBERS_MAX || !lua_checkstack(L, 8)) {
-            r = pack_error(e, "table with too many members");
+            r = pack_error(k, e, "table with too many members");
             break;
         }
         if (lua_next(L, idx) == 0)
@@ -122,17 +200,18 @@ pack_pairs(struct calls *c, lua_State *L, int idx, lua_Integer n, int depth,
             continue;
         }
         mem_grow(&items, &cap, count + 1, sizeof *items);
-        if (!pair_key(L, -2, &items[count]))
-            r = pack_error(e, "keys of plain data are strings and numbers");
+        if (!key_is_ok(k, -2, n, &items[count]))
+            r = pack_bad_key(k, -2, n, e);
         lua_insert(L, -2);
         items[count++].slot = lua_gettop(L) - 1;
     }
-    if (count > 1)
+    if (count > 1 && r == 0)
         qsort(items, count, sizeof *items, pair_cmp);
-    put_u64(out, count, 4);
+    put_u64(k->out, count, 4);
     for (i = 0; i < count && r == 0; i++) {
-        pair_put_key(&items[i], out);
-        r = pack_any(c, L, items[i].slot, depth + 1, out, e);
+        *own = items[i];
+        pair_put_key(&items[i], k->out);
+        r = pack_any(k, items[i].slot, e);
     }
     free(items);
     lua_settop(L, top);
@@ -140,63 +219,85 @@ pack_pairs(struct calls *c, lua_State *L, int idx, lua_Integer n, int depth,
 }
 
 static int
-pack_table(struct calls *c, lua_State *L, int idx, int depth, struct buf *out,
-           struct err *e)
+pack_check_table(struct pack *k, int idx, struct err *e)
+{
+    const void *self = lua_topointer(k->L, idx);
+    int i;
+
+    for (i = 0; i < k->depth; i++)
+        if (k->above[i] == self)
+            return pack_error(k, e, "a table that contains itself");
+    if (k->depth >= JSON_DEPTH_LUA_MAX || !lua_checkstack(k->L, 8))
+        return pack_error(k, e, "tables nest deeper than 64 levels");
+    k->above[k->depth] = self;
+    return 0;
+}
+
+static int
+pack_table(struct pack *k, int idx, struct err *e)
 {
     const void *mark = NULL;
+    lua_State *L = k->L;
     lua_Integer i, n;
-    int r = 0;
+    int r;
 
-    if (depth >= JSON_DEPTH_LUA_MAX || !lua_checkstack(L, 8))
-        return pack_error(e, "tables nest deeper than 64 levels, or in a "
-                             "circle");
+    r = pack_check_table(k, idx, e);
+    if (r != 0)
+        return r;
     if (lua_getmetatable(L, idx)) {
         mark = lua_topointer(L, -1);
         lua_pop(L, 1);
     }
-    buf_addc(out, 't');
-    buf_addc(out, mark == c->list_mt ? 'l' : mark == c->map_mt ? 'm' : '-');
+    buf_addc(k->out, 't');
+    buf_addc(k->out, mark == k->c->list_mt  ? 'l'
+                     : mark == k->c->map_mt ? 'm'
+                                            : '-');
     /* rawlen is any border; the first one is the same in every state. */
     for (n = 0; lua_rawgeti(L, idx, n + 1) != LUA_TNIL; n++)
         lua_pop(L, 1);
     lua_pop(L, 1);
     if (n > UINT32_MAX)
-        return pack_error(e, "table with too many members");
-    put_u64(out, (uint64_t)n, 4);
+        return pack_error(k, e, "table with too many members");
+    put_u64(k->out, (uint64_t)n, 4);
+    k->depth++;
     for (i = 1; i <= n && r == 0; i++) {
+        k->path[k->depth - 1] = (struct pair){.rank = 0, .i = i};
         (void)lua_rawgeti(L, idx, i);
-        r = pack_any(c, L, lua_gettop(L), depth + 1, out, e);
+        r = pack_any(k, lua_gettop(L), e);
         lua_pop(L, 1);
     }
-    return r == 0 ? pack_pairs(c, L, idx, n, depth, out, e) : r;
+    if (r == 0)
+        r = pack_pairs(k, idx, n, e);
+    k->depth--;
+    return r;
 }
 
 static int
-pack_any(struct calls *c, lua_State *L, int idx, int depth, struct buf *out,
-         struct err *e)
+pack_any(struct pack *k, int idx, struct err *e)
 {
+    lua_State *L = k->L;
     struct pair p = {0};
     char text[80];
 
     switch (lua_type(L, idx)) {
     case LUA_TNIL:
-        buf_addc(out, 'N');
+        buf_addc(k->out, 'N');
         return 0;
     case LUA_TBOOLEAN:
-        buf_addc(out, lua_toboolean(L, idx) ? '1' : '0');
+        buf_addc(k->out, lua_toboolean(L, idx) ? '1' : '0');
         return 0;
     case LUA_TNUMBER:
     case LUA_TSTRING:
         (void)pair_key(L, idx, &p);
         if (p.len > REC_SIZE_MAX)
-            return pack_error(e, "string above 64 MiB");
-        pair_put_key(&p, out);
+            return pack_error(k, e, "string above 64 MiB");
+        pair_put_key(&p, k->out);
         return 0;
     case LUA_TTABLE:
-        return pack_table(c, L, idx, depth, out, e);
+        return pack_table(k, idx, e);
     case LUA_TLIGHTUSERDATA:
         if (lua_touserdata(L, idx) == &calls_null) {
-            buf_addc(out, 'u');
+            buf_addc(k->out, 'u');
             return 0;
         }
         break;
@@ -207,19 +308,39 @@ pack_any(struct calls *c, lua_State *L, int idx, int depth, struct buf *out,
                    "a %s is no plain data; keep s.table(v) of a record or "
                    "view",
                    luaL_typename(L, idx));
-    return pack_error(e, text);
+    return pack_error(k, e, text);
+}
+
+static int
+put(struct calls *c, lua_State *L, int idx, bool strict, struct buf *out,
+    struct err *e)
+{
+    struct pack k;
+    size_t before = out->len;
+    int r;
+
+    k.c = c;
+    k.L = L;
+    k.out = out;
+    k.strict = strict;
+    k.depth = 0;
+    r = pack_any(&k, lua_absindex(L, idx), e);
+    if (r != 0)
+        out->len = before;
+    return r;
 }
 
 int
 pack_put(struct calls *c, lua_State *L, int idx, struct buf *out, struct err *e)
 {
-    size_t before = out->len;
-    int r;
+    return put(c, L, idx, false, out, e);
+}
 
-    r = pack_any(c, L, lua_absindex(L, idx), 0, out, e);
-    if (r != 0)
-        out->len = before;
-    return r;
+int
+pack_put_state(struct calls *c, lua_State *L, int idx, struct buf *out,
+               struct err *e)
+{
+    return put(c, L, idx, true, out, e);
 }
 
 /* ---- back ---- */
@@ -336,6 +457,153 @@ pack_push_lj(struct calls *c, lua_State *L, const char *bytes, size_t len,
     lua_settop(L, top);
     return err_set(e, ERR_IO, "damaged data of a Lua value");
 }
+
+/* ---- as text ---- */
+
+struct text {
+    const char *p, *end;
+    struct buf *out;
+    int depth;
+};
+
+static bool text_any(struct text *t);
+
+static bool
+text_take(struct text *t, int bytes, uint64_t *ret)
+{
+    struct unpack u = {NULL, NULL, t->p, t->end};
+    bool ok = take(&u, bytes, ret);
+
+    t->p = u.p;
+    return ok;
+}
+
+/* A key of a table as a name. */
+static bool
+text_name(struct text *t)
+{
+    bool is_number = t->p < t->end && *t->p != 's';
+
+    if (t->p < t->end && (*t->p == 't' || *t->p == 'N'))
+        return false;
+    if (is_number)
+        buf_addc(t->out, '"');
+    if (!text_any(t))
+        return false;
+    buf_adds(t->out, is_number ? "\":" : ":");
+    return true;
+}
+
+static bool
+text_names(struct text *t, uint64_t pairs)
+{
+    uint64_t i;
+
+    buf_addc(t->out, '{');
+    for (i = 0; i < pairs; i++) {
+        buf_adds(t->out, i > 0 ? "," : "");
+        if (!text_name(t) || !text_any(t))
+            return false;
+    }
+    buf_addc(t->out, '}');
+    return true;
+}
+
+/* A list or a map; of an accumulator that is both a list whose last element
+ * are the names. */
+static bool
+text_table(struct text *t)
+{
+    size_t begin = t->out->len;
+    uint64_t n, pairs, i;
+    char mark;
+
+    if (t->p == t->end || ++t->depth > JSON_DEPTH_LUA_MAX)
+        return false;
+    mark = *t->p++;
+    if (!text_take(t, 4, &n))
+        return false;
+    buf_addc(t->out, '[');
+    for (i = 0; i < n; i++) {
+        buf_adds(t->out, i > 0 ? "," : "");
+        if (!text_any(t))
+            return false;
+    }
+    if (!text_take(t, 4, &pairs))
+        return false;
+    if (n == 0 && (pairs > 0 || mark != 'l')) {
+        t->out->len = begin;
+        if (!text_names(t, pairs))
+            return false;
+        t->depth--;
+        return true;
+    }
+    buf_adds(t->out, pairs > 0 ? "," : "");
+    if (pairs > 0 && !text_names(t, pairs))
+        return false;
+    buf_addc(t->out, ']');
+    t->depth--;
+    return true;
+}
+
+static bool
+text_any(struct text *t)
+{
+    struct val v;
+    uint64_t n;
+    bool ext;
+
+    if (t->p == t->end)
+        return false;
+    switch (*t->p++) {
+    case 'N':
+    case 'u':
+        buf_adds(t->out, "null");
+        return true;
+    case '0':
+        buf_adds(t->out, "false");
+        return true;
+    case '1':
+        buf_adds(t->out, "true");
+        return true;
+    case 'i':
+        if (!text_take(t, 8, &n))
+            return false;
+        json_put_int(t->out, (int64_t)n);
+        return true;
+    case 'd':
+        if (!text_take(t, 8, &n))
+            return false;
+        v = val_dbl(0);
+        memcpy(&v.u.d, &n, sizeof v.u.d);
+        json_put_val(t->out, &v, &ext);
+        return true;
+    case 's':
+        if (!text_take(t, 4, &n) || (uint64_t)(t->end - t->p) < n)
+            return false;
+        json_put_str(t->out, t->p, (size_t)n);
+        t->p += n;
+        return true;
+    case 't':
+        return text_table(t);
+    default:
+        return false;
+    }
+}
+
+int
+script_state_json(const void *bytes, size_t len, struct buf *out, struct err *e)
+{
+    struct text t = {bytes, (const char *)bytes + len, out, 0};
+    size_t before = out->len;
+
+    if (len > 0 && text_any(&t) && t.p == t.end)
+        return 0;
+    out->len = before;
+    return err_set(e, ERR_IO, "damaged data of a Lua value");
+}
+
+/* ---- copies ---- */
 
 void
 pack_copy_lj(lua_State *L, int idx, int depth)

@@ -18,6 +18,7 @@
 #include "base/opts.h"
 #include "core/agg.h"
 #include "core/connector.h"
+#include "core/kstate.h"
 #include "core/rec.h"
 #include "format/reader.h"
 
@@ -81,6 +82,59 @@ MUST_USE int script_value(struct script *s, int func, const struct rec *r,
 MUST_USE int script_value_with(struct script *s, int func, const struct rec *r,
                                struct reader *reader, int64_t second,
                                struct arena *a, struct val *ret, struct err *e);
+/**
+ * Call the function of split.
+ * @param names its outputs, a list of strings.
+ * @param ret   set to the place in `names` of what it returned; ERR_RECORD if
+ *              that is none of them.
+ */
+MUST_USE int script_split(struct script *s, int func, const struct opt *names,
+                          const struct rec *r, struct reader *reader,
+                          uint32_t *ret, struct err *e);
+
+/* The functions of one process step, with ctx and state handles. */
+struct script_process;
+
+struct script_process_conf {
+    const struct opt *opts; /* the normalised step */
+    const char *step;       /* its name: origin of what timers emit */
+    struct kstate *state;   /* handles: `state` of the step, in its order */
+    const struct kstate_handle *handles;
+    uint32_t handle_count;
+    struct batch *outs; /* main, then `outputs`: what is emitted is appended */
+    bool event_time;    /* whether there are event timers */
+};
+
+/**
+ * Make ctx and the handles. What `conf` borrows must outlive them.
+ * @return 0 or ERR_NOMEM. @thread the owner, as all that follow.
+ */
+MUST_USE int script_process_new(struct script *s,
+                                const struct script_process_conf *conf,
+                                struct script_process **ret, struct err *e);
+/** Free them, before the script. Accepts NULL. */
+void script_process_free(struct script_process **p);
+/** What ctx:watermark() and ctx:now() say from here on, ms. */
+void script_process_times(struct script_process *p, int64_t watermark,
+                          int64_t now);
+/**
+ * Call on_record, or on_left or on_right, about the state's current key.
+ *
+ * State and timers are the caller's to commit or to undo.
+ * @return 0, or ERR_RECORD: the outputs are as before.
+ */
+MUST_USE int script_process_record(struct script_process *p, bool right,
+                                   const struct rec *r, struct reader *reader,
+                                   struct err *e);
+/** Call on_timer, likewise. */
+MUST_USE int script_process_timer(struct script_process *p,
+                                  enum kstate_clock clock, int64_t ts,
+                                  struct err *e);
+/** Append what a handle keeps, as JSON (a number beyond it as it stands in
+ * extended JSON). @return 0 or ERR_IO: damaged bytes. @thread any. */
+MUST_USE int script_state_json(const void *bytes, size_t len, struct buf *out,
+                               struct err *e);
+
 /** Fill type and ctx of a custom aggregate (agg_custom_f; arg = script). */
 int script_agg(void *script, struct agg *a, struct err *e);
 /** The record whose fields a custom aggregator without args reads, and its

@@ -1,0 +1,336 @@
+#include "op/keyed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "core/blob.h"
+#include "op/op_state.h"
+
+enum {
+    AHEAD = 16,
+    SAVE_STEP = 64,       /* entries between two looks at the clock */
+    SAVE_NS = 500 * 1000, /* of one piece */
+    CLEAN_PIECE = 1024,
+    CLEAN_WAIT_MS = 5, /* between two pieces */
+};
+
+/* ---- making it ---- */
+
+static const struct step_blobs *
+past_blobs(const struct keyed *k)
+{
+    const struct step_blobs *b =
+        restored_find(k->op->env->job->restored, k->op->step->name);
+
+    return b != NULL && b->count > 0 ? b : NULL;
+}
+
+static int
+read_blob(const struct step_blobs *b, uint32_t i, struct kstate_blob *ret,
+          int64_t *ret_wm, struct err *e)
+{
+    struct blob_reader r = blob_read(&b->blobs[i]);
+    int rc = kstate_blob_read(&r, ret, e);
+
+    if (rc == 0) {
+        *ret_wm = (int64_t)blob_get(&r, 8);
+        if (!blob_done(&r))
+            rc = err_set(e, ERR_IO, "damaged: no keyed state of a function");
+    }
+    return rc == 0 ? 0 : err_context(e, "'%s', subtask %u", b->step, i);
+}
+
+/* Handles keep the numbers they have in the store. */
+static int
+number(struct keyed *k, struct err *e)
+{
+    const struct step_blobs *b = past_blobs(k);
+    struct kstate_blob past = {0};
+    int64_t wm;
+    int r = b != NULL ? read_blob(b, 0, &past, &wm, e) : 0;
+
+    if (r == 0)
+        r = kstate_number(k->handles, k->count, b != NULL ? &past : NULL, e);
+    kstate_blob_fini(&past);
+    return r;
+}
+
+int
+keyed_init(struct keyed *k, struct op *op, struct kstate_handle *handles,
+           uint32_t count, struct err *e)
+{
+    int r;
+
+    k->op = op;
+    k->handles = handles;
+    k->count = count;
+    k->wm = WM_NONE;
+    r = number(k, e);
+    if (r == 0)
+        r = key_eval_init(&k->keys, op, op->step, e);
+    if (r != 0)
+        return r;
+    k->state = kstate_new(handles, count);
+    k->uses_event = kstate_uses(k->state, KSTATE_EVENT);
+    k->uses_processing = kstate_uses(k->state, KSTATE_PROCESSING);
+    if (op->env->job->store != NULL)
+        kstate_track(k->state, op->env->plan->max_parallelism);
+    return 0;
+}
+
+void
+keyed_fini(struct keyed *k)
+{
+    snapshot_free(&k->snap);
+    if (k->keys.op != NULL)
+        key_eval_fini(&k->keys);
+    kstate_free(&k->state);
+    free(k->handles);
+    k->handles = NULL;
+}
+
+/* ---- restoring ---- */
+
+static int
+load_entries(struct keyed *k, struct store_scan *c, struct err *e)
+{
+    for (;;) {
+        struct kstate_entry v;
+        struct store_key key;
+        const void *value;
+        size_t len;
+        int r = store_scan_next(c, &key, &value, &len, e);
+
+        if (r <= 0)
+            return r;
+        if (key.ns_len != KSTATE_NS_SIZE)
+            return err_set(e, ERR_IO,
+                           "state of '%s', key group %u: this is no state of "
+                           "a function",
+                           k->op->step->name, key.group);
+        v = (struct kstate_entry){.group = key.group,
+                                  .ns = key.ns,
+                                  .key = key.key,
+                                  .key_len = (uint32_t)key.key_len,
+                                  .value = value,
+                                  .value_len = len};
+        r = kstate_load(k->state, &v, e);
+        if (r != 0)
+            return e->cause != CAUSE_NONE
+                       ? r
+                       : err_context(e, "state of '%s', key group %u",
+                                     k->op->step->name, key.group);
+    }
+}
+
+static int
+load(struct keyed *k, const struct op_groups *g, struct err *e)
+{
+    const char *name = k->op->step->name;
+    struct store_reader *reader = NULL;
+    struct store_scan *c = NULL;
+    uint32_t id;
+    int r = store_reader_new(k->op->env->job->store, &reader, e);
+
+    if (r != 0)
+        return r;
+    r = store_reader_begin(reader, STORE_VIEW_COMPLETE, e);
+    if (r == 0) {
+        if (store_reader_find(reader, name, strlen(name), &id)) {
+            r = store_scan_open(reader, id, (uint16_t)g->first,
+                                (uint16_t)g->last, &c, e);
+            if (r == 0)
+                r = load_entries(k, c, e);
+            store_scan_close(&c);
+        }
+        store_reader_end(reader);
+    }
+    store_reader_free(&reader);
+    return r;
+}
+
+int
+keyed_restore(struct keyed *k, struct err *e)
+{
+    const struct op_job *job = k->op->env->job;
+    uint32_t max = k->op->env->plan->max_parallelism, i, last;
+    const struct step_blobs *b = past_blobs(k);
+    struct op_groups g =
+        op_state_groups(k->op->env->subtask, k->op->step->parallelism, max);
+    int r = 0;
+
+    if (job->store == NULL || b == NULL || g.first > g.last)
+        return 0;
+    if (job->restored->max_parallelism != max)
+        return err_set(e, ERR_CONFIG,
+                       "max_parallelism is %u, and the state was kept with "
+                       "%u",
+                       max, job->restored->max_parallelism);
+    last = key_group_subtask(g.last, b->count, max);
+    k->wm = WM_MAX;
+    for (i = key_group_subtask(g.first, b->count, max); i <= last; i++) {
+        struct kstate_blob past = {0};
+        int64_t wm;
+
+        r = read_blob(b, i, &past, &wm, e);
+        kstate_blob_fini(&past);
+        if (r != 0)
+            return r;
+        k->wm = wm < k->wm ? wm : k->wm;
+    }
+    r = load(k, &g, e);
+    keyed_note(k);
+    return r;
+}
+
+/* ---- rounds ---- */
+
+int
+keyed_save(struct keyed *k, struct err *e)
+{
+    int64_t until = clock_mono_ns() + SAVE_NS;
+    bool more;
+
+    (void)e;
+    do
+        more = kstate_save(k->state, SAVE_STEP);
+    while (more && clock_mono_ns() < until);
+    if (more)
+        return 0;
+    k->op->saving = false;
+    op_give(k->op, &k->snap);
+    return 0;
+}
+
+static void
+freeze(struct keyed *k)
+{
+    uint64_t round =
+        k->held.kind == MARK_BARRIER ? k->held.round : SNAPSHOT_END;
+    int64_t began = clock_mono_ns();
+    struct snapshot *s;
+
+    k->frozen = true;
+    if (k->op->env->job->store == NULL) {
+        s = snapshot_new(round);
+        op_give(k->op, &s);
+        return;
+    }
+    s = kstate_freeze(k->state, round);
+    kstate_put(k->state, &s->blob);
+    blob_put(&s->blob, (uint64_t)k->wm, 8);
+    s->pause_ns = clock_mono_ns() - began;
+    k->snap = s;
+    k->op->saving = true;
+}
+
+void
+keyed_hold(struct keyed *k, const struct mark *m)
+{
+    k->held = *m;
+    k->has_held = true;
+    k->frozen = false;
+    k->op->pending = true;
+}
+
+/* What the held mark waits for. @return 1 more, 0, < 0. */
+static int
+save_held(struct keyed *k, struct err *e)
+{
+    int r;
+
+    if (k->held.kind != MARK_BARRIER && k->held.kind != MARK_END)
+        return 0;
+    if (!k->frozen) {
+        if (k->op->saving) { /* the round before is not whole yet */
+            r = keyed_save(k, e);
+            return r != 0 ? r : 1;
+        }
+        freeze(k);
+    }
+    if (k->held.kind == MARK_BARRIER || !k->op->saving)
+        return 0;
+    r = keyed_save(k, e);
+    return r != 0 ? r : k->op->saving;
+}
+
+int
+keyed_release(struct keyed *k, struct err *e)
+{
+    int r = k->has_held ? save_held(k, e) : 0;
+
+    if (r != 0)
+        return r;
+    k->op->pending = false;
+    if (!k->has_held)
+        return 0;
+    k->has_held = false;
+    return op_forward(k->op, &k->held, e);
+}
+
+/* ---- records ---- */
+
+void
+keyed_begin(struct keyed *k)
+{
+    k->now = clock_wall_ms();
+}
+
+int
+keyed_key(struct keyed *k, const struct batch *b, uint32_t i,
+          struct rec_key *ret, struct err *e)
+{
+    struct key_eval *own = &k->keys;
+    int r;
+
+    if (b->keys != NULL) {
+        *ret = b->keys[i];
+        return 0;
+    }
+    key_eval_reset(own);
+    r = key_eval_put(own, &b->recs[i], e);
+    if (r != 0) {
+        r = key_eval_failed(own, &b->recs[i], e);
+        return r != 0 ? r : 1;
+    }
+    ret->bytes = own->buf.data;
+    ret->len = (uint32_t)own->buf.len;
+    ret->hash = hash_key(ret->bytes, ret->len);
+    return 0;
+}
+
+void
+keyed_prefetch(const struct keyed *k, const struct batch *b, uint32_t i)
+{
+    uint32_t j, end = i + AHEAD < b->n ? i + AHEAD : b->n;
+
+    if (b->keys == NULL || i % AHEAD != 0)
+        return;
+    for (j = i; j < end; j++)
+        kstate_prefetch(k->state, b->keys[j].hash, false);
+    for (j = i; j < end; j++)
+        kstate_prefetch(k->state, b->keys[j].hash, true);
+}
+
+void
+keyed_note(struct keyed *k)
+{
+    atomic_store_explicit(&k->op->count->keys, kstate_keys(k->state),
+                          memory_order_relaxed);
+}
+
+void
+keyed_clean(struct keyed *k, int64_t *ret_wait)
+{
+    if (!k->uses_event && !k->uses_processing)
+        return;
+    if (kstate_clean(k->state, k->uses_event ? k->wm : KSTATE_NO_TIME,
+                     k->uses_processing ? k->now : KSTATE_NO_TIME,
+                     CLEAN_PIECE) &&
+        *ret_wait > CLEAN_WAIT_MS)
+        *ret_wait = CLEAN_WAIT_MS;
+    keyed_note(k);
+}
