@@ -230,26 +230,41 @@ winstate_find(struct winstate *w, struct slice *s, const struct partial *head,
 
 /* ---- giving up ---- */
 
-static void
+static size_t
 forget_moved(struct entry_list *l)
 {
-    size_t i, n = 0;
+    size_t i, n = 0, was = l->n;
 
-    for (i = 0; i < l->n; i++)
+    for (i = 0; i < was; i++)
         if ((l->items[i]->flags & ENTRY_MOVED) == 0)
             l->items[n++] = l->items[i];
     l->n = n;
+    return was - n;
+}
+
+/* Whether an entry is not in the newest durable round: it is dirty, or only
+ * the round that is under way has it (rounds count modulo: some stay in vain).
+ */
+static bool
+must_stay(const struct winstate *w, const struct table_entry *en,
+          bool under_way)
+{
+    return (en->flags & ENTRY_DIRTY) != 0 ||
+           (en->flags & ENTRY_PERSISTED) == 0 ||
+           (under_way &&
+            en->flags >> ENTRY_ROUND == winstate_round_bits(w) >> ENTRY_ROUND);
 }
 
 /* Give up to `max` entries of an old table up, and then itself. */
 static uint32_t
-drop_old(struct winstate *w, struct slice *s, uint32_t max)
+drop_old(struct winstate *w, struct slice *s, bool under_way, uint32_t max)
 {
     while (max > 0) {
         struct table_entry *en = table_next(&s->old, &s->drop);
 
         if (en == NULL) {
-            forget_moved(&s->dirty);
+            (void)forget_moved(&s->dirty);
+            w->frozen_left -= forget_moved(&s->frozen);
             table_fini(&s->old);
             s->moved = 0;
             return max;
@@ -257,8 +272,7 @@ drop_old(struct winstate *w, struct slice *s, uint32_t max)
         if ((en->flags & ENTRY_MOVED) != 0)
             continue;
         max--;
-        if ((en->flags & ENTRY_DIRTY) != 0 ||
-            (en->flags & ENTRY_PERSISTED) == 0) {
+        if (must_stay(w, en, under_way)) {
             (void)move(w, s, en);
             continue;
         }
@@ -289,14 +303,14 @@ turn(struct winstate *w)
 }
 
 static void
-drop_some(struct winstate *w, uint32_t max)
+drop_some(struct winstate *w, bool under_way, uint32_t max)
 {
     uint32_t i;
 
     w->store.renew(w->store.arg);
     for (i = 0; i < w->slice_count && max > 0; i++)
         if (w->slices[i]->old.count != 0)
-            max = drop_old(w, w->slices[i], max);
+            max = drop_old(w, w->slices[i], under_way, max);
     if (i < w->slice_count || max == 0)
         return;
     turn(w);
@@ -304,16 +318,17 @@ drop_some(struct winstate *w, uint32_t max)
 }
 
 struct held {
-    uint64_t entries, dirty;
+    uint64_t entries, dirty; /* dirty: or saved by a round under way */
     size_t bytes, young, old;
 };
 
 static void
-measure(const struct winstate *w, struct held *h)
+measure(const struct winstate *w, bool under_way, struct held *h)
 {
     uint32_t i;
 
     memset(h, 0, sizeof *h);
+    h->dirty = under_way ? w->saved : 0;
     for (i = 0; i < w->slice_count; i++) {
         const struct slice *s = w->slices[i];
         uint32_t old = s->old.count - s->moved;
@@ -347,16 +362,17 @@ winstate_trim(struct winstate *w, uint64_t durable, uint32_t max)
 
     if (w->budget == 0 || w->fire.active || w->doomed_count != 0)
         return ROOM_ENOUGH;
-    measure(w, &h);
+    measure(w, under_way, &h);
     if (!w->dropping && h.bytes > w->budget / 2) {
         if (h.old == 0)
             turn(w);
         else if (h.young > w->budget / 2 || h.bytes > w->budget)
-            /* If nearly all is dirty, it would be moved to and fro. */
+            /* If nearly all must stay, it would be moved to and fro. */
             w->dropping = h.dirty < h.entries - h.entries / 4;
     }
-    if (w->dropping && !under_way) {
-        drop_some(w, max);
+    /* A round that failed is in the next one: its entries are not on disk. */
+    if (w->dropping && durable >= w->round_before) {
+        drop_some(w, under_way, max);
         return ROOM_ENOUGH;
     }
     return judge(w, &h, under_way);

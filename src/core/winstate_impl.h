@@ -42,6 +42,8 @@ enum {
     ENTRY_DIRTY_B = 16u,
     ENTRY_DIRTY = ENTRY_DIRTY_A | ENTRY_DIRTY_B,
     ENTRY_MOVED = 32u, /* only in an old table: nothing is here any more */
+    ENTRY_ROUND = 6,   /* bits from here on: the round that saved it, modulo */
+    ENTRY_ROUNDS = 64,
 };
 
 struct filter; /* which keys may be evicted */
@@ -138,6 +140,8 @@ struct winstate {
     uint32_t save_at;        /* slice looked at last */
     struct err *unsaved_why; /* of the newest entry that was not encoded */
     uint64_t last_round;     /* of the newest barrier, 0 = none */
+    uint64_t round_before;   /* of the one before it */
+    uint64_t saved;          /* entries saved in the newest */
     /* A bounded memory; budget = 0: all of it stays here. */
     size_t budget, filter_bytes;
     struct winstate_store store;
@@ -183,6 +187,13 @@ winstate_count(struct table_entry *en, uint32_t more)
 bool winstate_purge(struct winstate *w, uint32_t max);
 
 /* ---- winstate_save.c ---- */
+
+/** Flags of an entry that the newest round saved. */
+static inline uint32_t
+winstate_round_bits(const struct winstate *w)
+{
+    return (uint32_t)(w->last_round % ENTRY_ROUNDS) << ENTRY_ROUND;
+}
 
 void winstate_touch_slow(struct winstate *w, struct slice *s,
                          struct table_entry *en);

@@ -120,7 +120,9 @@ save(struct winstate *w, const struct slice *s, struct table_entry *en)
     snapshot_put_begin(w->into, &k);
     put_value(w, en, &w->into->changes);
     snapshot_put_end(w->into);
-    en->flags |= ENTRY_PERSISTED;
+    en->flags &= (1u << ENTRY_ROUND) - 1;
+    en->flags |= (ENTRY_PERSISTED | winstate_round_bits(w)) & TABLE_FLAGS;
+    w->saved++;
 }
 
 static bool
@@ -176,7 +178,9 @@ winstate_freeze(struct winstate *w, uint64_t round)
     assert(w->doomed_count == 0 && !w->fire.active && w->late.count == 0);
     s->round = round;
     w->into = s;
+    w->round_before = w->last_round;
     w->last_round = round;
+    w->saved = 0;
     w->asked = false;
     w->next = snapshot_new(0);
     w->dirty_bit ^= ENTRY_DIRTY;
