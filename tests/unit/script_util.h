@@ -66,4 +66,26 @@ load_fails(const struct script_conf *conf, int code, const char *expected)
                  text, conf->text);
 }
 
+/* What a job file may not say. */
+struct refusal {
+    const char *code;     /* line 4 of the file */
+    const char *expected; /* begin of the message */
+};
+
+/* Each fails with its message. */
+static inline void
+expect_refusals(const struct refusal *list, size_t n)
+{
+    struct script_conf conf;
+    char text[2048];
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        (void)snprintf(text, sizeof text, "%s%s\n%s", JOB_HEAD, list[i].code,
+                       JOB_END);
+        conf = conf_of(text);
+        load_fails(&conf, ERR_JOBFILE, list[i].expected);
+    }
+}
+
 #endif

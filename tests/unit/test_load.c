@@ -4,11 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct refusal {
-    const char *code;     /* line 4 of the file */
-    const char *expected; /* begin of the message */
-};
-
 /* The form of every mistake: place, step, what was found, what is valid. */
 static const struct refusal refusals[] = {
     /* types */
@@ -102,172 +97,6 @@ static const struct refusal refusals[] = {
     {"x =", "job.lua:6: unexpected symbol near 'return'"},
 };
 
-/* Steps with state: what they must have, and where each may stand. */
-static const struct refusal stateful[] = {
-    {"st:process {}", "job.lua:4: process: key_by is missing before process; "
-                      "without a key use flat_map"},
-    {"st:key_by('k'):process {}",
-     "job.lua:4: process: missing required option \"on_record\""},
-    {"st:key_by('k'):process { on_record = print, on_timr = print }",
-     "job.lua:4: process: unknown option \"on_timr\"; did you mean "
-     "\"on_timer\"?"},
-    {"st:key_by('k'):process { on_window = print }",
-     "job.lua:4: process: on_window belongs to a windowed stream; put"},
-    {"st:key_by('k'):process { on_left = print }",
-     "job.lua:4: process: on_left belongs to connected streams"},
-    {"st:key_by('k'):window(s.global()):process { on_record = print }",
-     "job.lua:4: process: on_record belongs to a keyed stream; on a windowed "
-     "one it is on_window"},
-    {"st:key_by('k'):window(s.global()):process { on_window = print, state = "
-     "{} }",
-     "job.lua:4: process: state belongs to a keyed stream without window"},
-    {"st:key_by('k'):process { on_record = print, state = { a = 1 } }",
-     "job.lua:4: process: state: a: expected a state handle such as "
-     "s.value_state(), got number 1"},
-    {"st:key_by('k'):process { on_record = print, state = { ['a b'] = "
-     "s.value_state() } }",
-     "job.lua:4: process: state: handles have names"},
-    {"st:key_by('k'):process { on_record = print, state = { s.value_state() } "
-     "}",
-     "job.lua:4: process: state: handles have names (letters, digits, _ and "
-     "-, at most 64), got number 1"},
-    {"st:key_by('k'):process { on_record = print, state = { a = s.map_state { "
-     "ttl_clock = 'event' } } }",
-     "job.lua:4: map_state: option \"ttl_clock\" needs a ttl"},
-    {"s.list_state { ttl = '0s' }", "job.lua:4: list_state: option \"ttl\": "
-                                    "expected a duration such as \"30s\", or "
-                                    "false, got string \"0s\""},
-    {"s.value_state { ttl_update = 'read' }",
-     "job.lua:4: value_state: option \"ttl_update\": unknown value \"read\""},
-    {"s.reducing_state(s.sum 'v')",
-     "job.lua:4: reducing_state: first argument: expected a function, got "
-     "aggregator"},
-    {"s.aggregating_state(print)",
-     "job.lua:4: aggregating_state: first argument: expected an aggregator"},
-    {"st:key_by('k'):process { on_record = print, outputs = 'a' }",
-     "job.lua:4: process: option \"outputs\": expected a list of names"},
-    {"st:key_by('k'):process { on_record = print, outputs = { 'a', 'a' } }",
-     "job.lua:4: process: option \"outputs\": the name \"a\" is used twice"},
-    {"st:key_by('k'):process { on_record = print, outputs = { 'main' } }",
-     "job.lua:4: process: option \"outputs\": entry 1: the name \"main\" is "
-     "reserved"},
-    {"st:key_by('k'):process { on_record = print, outputs = { 'alerts' } }"
-     ":side_output 'alert'",
-     "job.lua:4: side_output: step process-1 has no side output \"alert\"; did "
-     "you mean \"alerts\"? it has \"alerts\""},
-    {"st:key_by('k'):window(s.tumbling '1s', { late_output = 'quarantine' })",
-     "job.lua:4: window: option \"late_output\": the name \"quarantine\" is "
-     "reserved"},
-    {"st:key_by('k'):window(s.tumbling '1s', { late_output = 'a' }):process { "
-     "on_window = print, outputs = { 'a' } }",
-     "job.lua:4: process: option \"outputs\": \"a\" is the late output of the "
-     "window"},
-    {"st:key_by('k'):connect(st)",
-     "job.lua:4: connect: first argument: expected a keyed stream, got "
-     "stream"},
-    {"st:key_by('k'):connect(st:key_by { 'a', 'b' })",
-     "job.lua:4: connect: the keys differ in shape: [k] (job.lua:4), [a, b] "
-     "(job.lua:4)"},
-    {"st:key_by('k'):connect(st:key_by 'a'):process { on_left = print }",
-     "job.lua:4: process: missing required option \"on_right\""},
-    {"st:key_by('k'):connect(st:key_by 'a'):process { on_record = print }",
-     "job.lua:4: process: on_record belongs to one keyed stream; connected"},
-    {"st:key_by('k'):connect(st:key_by 'a'):map(print)",
-     "job.lua:4: map: connected streams have only process { on_left, "
-     "on_right }"},
-    {"st:key_by('k'):connect(st:key_by 'a')",
-     "job.lua:4: connect: this stream reaches no sink"},
-    {"st:connect(st)", "job.lua:4: connect: key_by is missing before connect"},
-    {"st:key_by('k'):reduce()",
-     "job.lua:4: reduce: first argument: expected a function, got nil"},
-    {"st:key_by('k'):window(s.tumbling '1s', { window_fields = false })"
-     ":reduce(print)",
-     "job.lua:4: window: option \"window_fields\" belongs to aggregate and "
-     "top_n, here is reduce"},
-    {"st:key_by('k'):dedup {}",
-     "job.lua:4: dedup: missing required option \"ttl\": how long a key is "
-     "remembered, or false for ever"},
-    {"st:key_by('k'):dedup()", "job.lua:4: dedup: missing required option"},
-    {"st:key_by('k'):dedup { ttl = 0 }",
-     "job.lua:4: dedup: option \"ttl\": expected a duration"},
-    {"st:key_by('k'):window(s.global()):dedup { ttl = '1h' }",
-     "job.lua:4: dedup: a windowed stream has no dedup; put the step before "
-     "window"},
-    {"st:key_by('k'):window(s.global()):top_n { by = 'v' }",
-     "job.lua:4: top_n: missing required option \"n\""},
-    {"st:key_by('k'):window(s.global()):top_n { n = 0, by = 'v' }",
-     "job.lua:4: top_n: option \"n\": expected an integer"},
-    {"st:key_by('k'):window(s.global()):top_n { n = 1, by = 3 }",
-     "job.lua:4: top_n: option \"by\": expected a field or a function, got "
-     "number 3"},
-    {"st:split({ 'a' })", "job.lua:4: split: first argument: expected a "
-                          "function, got table"},
-    {"st:split(print, {})",
-     "job.lua:4: split: second argument: expected a list of names"},
-    {"st:split(print, { 'a', 'a' })",
-     "job.lua:4: split: second argument: the name \"a\" is used twice"},
-    {"st:split(print, { 'a', b = 1 })",
-     "job.lua:4: split: second argument: unexpected key string \"b\""},
-    {"local p = st:split(print, { 'rest', 'x' }) p.rst:map(print)",
-     "job.lua:4: split has no output \"rst\"; did you mean \"rest\"?"},
-    {"st:split(print, { 'a' })",
-     "job.lua:4: split: the output \"a\" reaches no sink"},
-    {"s.same '1m'", "job.lua:4: same: takes no options, got string"},
-    {"s.count_window(0)", "job.lua:4: count_window: size: expected an integer"},
-    {"s.count_window(2, 3)",
-     "job.lua:4: count_window: the slide (3) is larger than the size (2)"},
-    {"s.count_window(2, { lateness = 1 })",
-     "job.lua:4: count_window: takes no options, got table"},
-    {"st:key_by('k'):window(s.count_window(2), { lateness = '1s' })",
-     "job.lua:4: window: option \"lateness\" has no meaning with a count "
-     "window: no record is late there"},
-    {"st:key_by('k'):window(s.same(), { late_output = 'l' })",
-     "job.lua:4: window: option \"late_output\" has no meaning with s.same()"},
-    {"st:key_by('k'):window(s.tumbling('1s', { clock = 'processing' }), { "
-     "lateness = 1 })",
-     "job.lua:4: window: option \"lateness\" has no meaning with clock = "
-     "\"processing\""},
-    {"st:key_by('k'):window(s.global(), { window_fields = false })",
-     "job.lua:4: window: option \"window_fields\": a global window has no "
-     "window fields"},
-    {"st:key_by('k'):window(s.tumbling '1s', { window_fields = { 'a' } })",
-     "job.lua:4: window: option \"window_fields\": expected two names such "
-     "as"},
-    {"st:key_by('k'):window(s.tumbling '1s', { window_fields = { 'a', 'a' } "
-     "})",
-     "job.lua:4: window: window_fields: the name \"a\" is used twice"},
-    {"st:key_by('k'):window(s.tumbling '1s', { window_fields = { 'a', 'k' } "
-     "})",
-     "job.lua:4: key_by: the name \"k\" is reserved"},
-    {"st:key_by('k'):window(s.tumbling '1s', { window_fields = { 'a', 'n' } "
-     "}):aggregate { n = s.count() }",
-     "job.lua:4: aggregate: the name \"n\" is reserved"},
-    {"s.count('v', { where = 'x' })",
-     "job.lua:4: count: option \"where\": expected a function, got string"},
-    {"s.collect('v', { limit = 0 })",
-     "job.lua:4: collect: option \"limit\": expected an integer"},
-    {"s.read()", "job.lua:4: read: missing required option \"path\""},
-    {"s.read { path = 'none.csv', format = 'csv', header = true }",
-     "job.lua:4: read: "},
-    {"s.read { path = 'none.csv', format = 'csv' }",
-     "job.lua:4: read: csv needs fields = "},
-    {"st:sink('o', s.kafka { topic = { 'a' } })",
-     "job.lua:4: kafka: option \"topic\": expected a string or a function, "
-     "got table"},
-    {"st:sink('o', s.kafka { topic = '^a' })",
-     "job.lua:4: kafka: option \"topic\": the pattern \"^a\" can only stand "
-     "alone, in a source"},
-    {"job:source('k', s.kafka { topic = { '^a' }, start = 'latest' })",
-     "job.lua:4: kafka: option \"topic\": the pattern \"^a\" can only"},
-    {"job:source('k', s.kafka { topic = '^', start = 'latest' })",
-     "job.lua:4: kafka: option \"topic\": the pattern \"^\" has nothing"},
-    {"st:sink('o', s.kafka { topic = 'x', create = { partition = 3 } })",
-     "job.lua:4: kafka: create: unknown option \"partition\"; did you mean "
-     "\"partitions\"?"},
-    {"st:sink('o', s.kafka { topic = 'x', create = { partitions = 0 } })",
-     "job.lua:4: kafka: create: option \"partitions\": expected an integer"},
-};
-
 /* Names of later stages are known, and refused by name. */
 static const struct refusal later[] = {
     {"st:key_by('k'):window(s.session '10s')",
@@ -297,21 +126,6 @@ static const struct refusal later[] = {
 };
 
 static void
-expect_refusals(const struct refusal *list, size_t n)
-{
-    struct script_conf conf;
-    char text[2048];
-    size_t i;
-
-    for (i = 0; i < n; i++) {
-        (void)snprintf(text, sizeof text, "%s%s\n%s", JOB_HEAD, list[i].code,
-                       JOB_END);
-        conf = conf_of(text);
-        load_fails(&conf, ERR_JOBFILE, list[i].expected);
-    }
-}
-
-static void
 every_mistake_is_one_message_with_place_and_remedy(void **state)
 {
     (void)state;
@@ -323,13 +137,6 @@ later_names_are_refused_by_name(void **state)
 {
     (void)state;
     expect_refusals(later, sizeof later / sizeof later[0]);
-}
-
-static void
-steps_with_state_say_what_they_need(void **state)
-{
-    (void)state;
-    expect_refusals(stateful, sizeof stateful / sizeof stateful[0]);
 }
 
 static void
@@ -804,7 +611,6 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mistake_is_one_message_with_place_and_remedy),
         cmocka_unit_test(later_names_are_refused_by_name),
-        cmocka_unit_test(steps_with_state_say_what_they_need),
         cmocka_unit_test(file_must_return_its_job),
         cmocka_unit_test(only_text_is_loaded),
         cmocka_unit_test(parts_of_memory_are_shares_or_sizes),
