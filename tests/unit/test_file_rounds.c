@@ -203,6 +203,46 @@ a_final_round_leaves_nothing_in_progress(void **state)
     help_dir_remove(&dir);
 }
 
+/* The job died behind its last round, before it told its sinks; it is not run
+ * again, only its sink is opened and closed. */
+static void
+a_finished_job_publishes_what_it_had_not_when_it_is_started_again(void **state)
+{
+    char *dir = help_dir_make();
+    struct job j;
+
+    (void)state;
+    job_init(&j, dir);
+    start(&j, 2);
+    put(&j, 0, 1);
+    put(&j, 1, 2);
+    prepare_round(&j); /* that was the last one */
+    put(&j, 1, 3);     /* behind its barrier */
+    stop(&j);
+    assert_string_equal(listing(&j), TEMP(P0_1) "\n" TEMP(P1_1) "\n");
+
+    j.ckpt.finished = true;
+    start(&j, 0);
+    stop(&j);
+
+    assert_string_equal(listing(&j), P0_1 "\n" P1_1 "\n");
+    assert_string_equal(content(&j, P1_1), "{\"i\":102}\n");
+    assert_non_null(strstr(content(&j, ".streamlua"), "round 1\nfinal yes\n"));
+    /* From then on nothing is looked for: the readers may have it all. */
+    remove_file(&j, P0_1);
+    remove_file(&j, ".streamlua");
+    start(&j, 0);
+    stop(&j);
+    assert_string_equal(listing(&j), P1_1 "\n");
+    remove_file(&j, P1_1);
+    assert_int_equal(rmdir(j.dir), 0);
+    start(&j, 0);
+    stop(&j);
+    assert_int_not_equal(access(j.dir, F_OK), 0);
+    job_fini(&j);
+    help_dir_remove(&dir);
+}
+
 static void
 a_final_round_made_of_barriers_cuts_what_came_behind_them(void **state)
 {
@@ -725,6 +765,8 @@ main(void)
         cmocka_unit_test(
             a_part_of_another_format_is_closed_instead_of_gone_on_with),
         cmocka_unit_test(a_final_round_leaves_nothing_in_progress),
+        cmocka_unit_test(
+            a_finished_job_publishes_what_it_had_not_when_it_is_started_again),
         cmocka_unit_test(
             a_final_round_made_of_barriers_cuts_what_came_behind_them),
         cmocka_unit_test(
