@@ -188,9 +188,9 @@ def each_kind_of_request_may_come_late_or_not_at_all():
                 relayed.random(0, 0)
                 job.signal(signal.SIGTERM)
                 code = job.ends()
-                check(code == 0, proxy.NAMES[api], kind, "ended with", code,
-                      job.stderr()[-3000:])
-                say(proxy.NAMES[api], kind, "restarts:",
-                    job.summary()["restarts"])
+                # In the middle of a restart there is no round to end with.
+                check(code in (0, 143, -signal.SIGTERM), proxy.NAMES[api],
+                      kind, "ended with", code, job.stderr()[-3000:])
+                say(proxy.NAMES[api], kind, "ended with", code)
                 job.finish()
                 job.compare("%s %s" % (proxy.NAMES[api], kind))

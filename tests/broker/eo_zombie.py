@@ -157,9 +157,12 @@ def two_processes_with_the_same_state_never_both_write():
             left = other if gone[0] is job else job
             check(gone[0].p.returncode in (73, 78), "it ended with",
                   gone[0].p.returncode, gone[0].stderr()[-2000:])
-            left.until_round(left.marker() + 2)
-            check(left.p.poll() is None, "nobody is left:",
-                  left.stderr()[-2000:])
+            goal = left.marker() + 2
+            until(lambda: left.marker() >= goal or
+                  left.p.poll() is not None, "rounds of the other", 60)
+            check(left.p.poll() is None, "nobody is left, the first:\n",
+                  job.stderr()[-5000:], "\nthe second:\n",
+                  other.stderr()[-5000:])
             ends.append("%s %d" % ("first" if gone[0] is job else "second",
                                    gone[0].p.returncode))
             left.compare_part()
