@@ -25,6 +25,8 @@ sum_counts(const struct op_counters *c, struct step_sums *s)
     s->local_in += count_get(&c->local_in);
     s->local_out += count_get(&c->local_out);
     s->bypassed += count_get(&c->bypassed);
+    s->timers_unfired += count_get(&c->timers_unfired);
+    s->timers_discarded += count_get(&c->timers_discarded);
     for (i = 0; i < CAUSE_COUNT; i++) {
         s->dropped[i] += count_get(&c->dropped[i]);
         s->errors[i] += count_get(&c->errors[i]);
@@ -125,6 +127,17 @@ put_local(struct buf *b, const struct step_sums *s)
     buf_addc(b, '}');
 }
 
+/* Timers that the end of input left without a call. */
+static void
+put_timers(struct buf *b, const struct step_sums *s)
+{
+    put_name(b, "timers");
+    buf_addc(b, '{');
+    put_count(b, "unfired", s->timers_unfired);
+    put_count(b, "discarded", s->timers_discarded);
+    buf_addc(b, '}');
+}
+
 /* Milliseconds per subtask with maximum and skew (maximum / mean). */
 static void
 put_load(const struct job *j, const struct plan_step *s, struct buf *b)
@@ -183,7 +196,9 @@ put_step(const struct job *j, const struct plan_step *s, struct buf *b)
     put_causes(b, "errors", sums.errors);
     if (s->kind == STEP_GLOBAL)
         put_local(b, &sums);
-    if (s->kind == STEP_GLOBAL || s->kind == STEP_AGGREGATE)
+    if (s->kind == STEP_PROCESS)
+        put_timers(b, &sums);
+    if (plan_step_is_keyed(s))
         put_count(b, "keys", sums.keys);
     if (j->built)
         put_load(j, s, b);
