@@ -20,6 +20,7 @@ struct agg_rows {
     struct op *op;
     const struct aggset *set;
     enum mode mode;
+    bool bounded; /* windows have a start and an end */
     struct row_format *format;
     struct script_process *window;
     struct batch *outs; /* main, then the step's `outputs` */
@@ -81,6 +82,7 @@ agg_rows_new(struct op *op, const struct agg_args *args, struct agg_rows **ret,
     r->op = op;
     r->set = args->set;
     r->mode = mode_of(op->step->opts);
+    r->bounded = row_has_bounds(op->step->opts);
     make_outputs(r);
     r->format = row_format_new(op->step, args->set,
                                key_is_read(op->env->plan, op->step));
@@ -158,7 +160,8 @@ take_window(struct agg_rows *r, const struct winrow *row, struct err *e)
     struct script_window w = {.key = row->key,
                               .key_len = row->key_len,
                               .start = row->start,
-                              .end = row->end};
+                              .end = row->end,
+                              .bounded = r->bounded};
     int rc;
 
     w.records = agg_records_get(&r->set->aggs[0], row->block, &w.count);

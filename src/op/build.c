@@ -67,7 +67,7 @@ make_op(struct builder *b, const struct plan_step *s, struct reader *in,
     case STEP_SPLIT:
         return op_split_new(env, s, in, ret, e);
     case STEP_CLOCK:
-        break;
+        return op_clock_new(env, s, in, ret, e);
     }
     return err_set(e, ERR_INTERNAL, "step kind %d", (int)s->kind);
 }

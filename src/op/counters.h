@@ -20,6 +20,7 @@ struct op_counters {
     _Atomic uint64_t dropped[CAUSE_COUNT], errors[CAUSE_COUNT];
     _Atomic uint64_t local_in, local_out; /* records, partials */
     _Atomic uint64_t bypassed;            /* records not combined */
+    _Atomic uint64_t incomplete;          /* count windows not full at the end */
     _Atomic uint64_t keys;                /* entries held now */
     /* process, at the end of input: event timers that were registered too
      * late to fire, processing timers that were pending. */
@@ -67,6 +68,7 @@ counters_add(struct op_counters *to, const struct op_counters *from)
     count_add(&to->local_in, count_get(&from->local_in));
     count_add(&to->local_out, count_get(&from->local_out));
     count_add(&to->bypassed, count_get(&from->bypassed));
+    count_add(&to->incomplete, count_get(&from->incomplete));
     count_add(&to->timers_unfired, count_get(&from->timers_unfired));
     count_add(&to->timers_discarded, count_get(&from->timers_discarded));
     for (i = 0; i < CAUSE_COUNT; i++) {

@@ -274,6 +274,8 @@ int op_map_new(struct op_env *env, const struct plan_step *s,
                struct reader *reader, struct op **ret, struct err *e);
 int op_select_new(struct op_env *env, const struct plan_step *s,
                   struct reader *reader, struct op **ret, struct err *e);
+int op_clock_new(struct op_env *env, const struct plan_step *s,
+                 struct reader *reader, struct op **ret, struct err *e);
 int op_local_new(struct op_env *env, const struct plan_step *s,
                  struct reader *reader, struct op **ret, struct err *e);
 int op_global_new(struct op_env *env, const struct plan_step *s,

@@ -5,6 +5,9 @@
  * behind a hash exchange with their key and verdict. Rows of a firing window
  * are emitted in pieces; the mark that caused them is held until the last.
  *
+ * A count window (one phase, core/panes.h) gives its row with the record that
+ * fills it. Keys without window give theirs as late rows are given.
+ *
  * Rounds: at a barrier late rows go out, then what changed is frozen, and the
  * mark goes on at once; the frozen part is encoded in pieces between messages
  * (global_save) and given when it is whole. At the end of input nothing
@@ -16,6 +19,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "core/panes.h"
 #include "core/winstate.h"
 #include "op/agg_rows.h"
 #include "op/key_eval.h"
@@ -38,6 +42,7 @@ struct op_global {
     struct window_spec window;
     struct window_spec slices; /* of the partials */
     void *scratch;             /* a block */
+    struct aggset *panes;      /* count window: what the state holds, or NULL */
     struct winstate *state;
     struct agg_rows *rows;
     struct batch late;
@@ -139,6 +144,17 @@ save_held(struct op_global *g, struct err *e)
     return r != 0 ? r : g->op.saving;
 }
 
+/* At the end of input: the windows of a key that are not full. */
+static int
+take_open(void *arg, const struct winrow *row, struct err *e)
+{
+    struct op_global *g = arg;
+
+    (void)e;
+    count_add(&g->op.count->incomplete, panes_open(g->panes, row->block));
+    return 0;
+}
+
 /* Let windows fire, up to about OP_ROWS_MAX rows. @return as winstate_fire() */
 static int
 fire(struct op_global *g, struct err *e)
@@ -146,6 +162,8 @@ fire(struct op_global *g, struct err *e)
     uint32_t piece = agg_rows_piece(g->rows), before;
     int more;
 
+    if (g->panes != NULL)
+        return winstate_fire(g->state, OP_ROWS_MAX, take_open, g, e);
     do {
         before = agg_rows_count(g->rows);
         more = winstate_fire(g->state, piece, agg_rows_take, g->rows, e);
@@ -359,6 +377,43 @@ add_whole(struct op_global *g, const struct rec *r,
     return op_fail(&g->op, r, e);
 }
 
+struct adding {
+    struct op_global *g;
+    const struct rec *r;
+};
+
+static int
+add_loaded(void *arg, void *block, struct err *e)
+{
+    const struct adding *a = arg;
+
+    return agg_args_put(&a->g->args, a->r, block, e);
+}
+
+/* Add the loaded record to the count windows of its key. */
+static int
+add_counted(struct op_global *g, const struct rec *r,
+            const struct partial *head, struct err *e)
+{
+    struct adding a = {.g = g, .r = r};
+    struct winrow row = {
+        .key = head->key, .key_len = head->key_len, .end = r->ts + 1};
+    struct table_entry *t;
+    void *full = NULL;
+    int rc = winstate_upsert(g->state, head, &t, e);
+
+    if (rc == 0 && t == NULL)
+        return late_record(g, r);
+    if (rc == 0) {
+        rc = panes_add(g->panes, t->block, add_loaded, &a, &full, e);
+        t->count = panes_records(t->block) > 0;
+    }
+    if (rc != 0)
+        return op_fail(&g->op, r, e);
+    row.block = full;
+    return full != NULL ? agg_rows_take(g->rows, &row, e) : 0;
+}
+
 static int
 add_record(struct op_global *g, const struct rec *r, const struct rec_key *key,
            struct err *e)
@@ -378,6 +433,8 @@ add_record(struct op_global *g, const struct rec *r, const struct rec_key *key,
         return op_fail(&g->op, r, e);
     head.slice = place.slice;
     head.first = place.first;
+    if (g->panes != NULL)
+        return add_counted(g, r, &head, e);
     if (g->window.whole)
         return add_whole(g, r, &place, &head, e);
     rc = add_entry(g, r, &head, &bad, e);
@@ -430,6 +487,8 @@ add_batch(struct op_global *g, struct batch *b, struct err *e)
     }
     arena_reset(&g->args.arena);
     note_late(g);
+    if (g->panes != NULL && (r = agg_rows_emit(g->rows, e)) != 0)
+        return r;
     if (g->late.n == 0)
         return 0;
     r = op_emit_side(op, g->late_output, &g->late, e);
@@ -510,6 +569,7 @@ global_free(struct op *op)
     snapshot_free(&g->snap);
     op_state_free(&g->store);
     winstate_free(&g->state);
+    aggset_free(&g->panes);
     free(g->scratch);
     agg_rows_free(&g->rows);
     batch_fini(&g->late);
@@ -522,6 +582,7 @@ static int
 global_init(struct op_global *g, struct err *e)
 {
     const struct opt *job = opt_get(g->op.env->plan->job, "options");
+    const struct opt *win = opt_get(g->op.step->opts, "window");
     int r;
 
     window_spec_init(&g->window, g->op.step->opts);
@@ -543,7 +604,11 @@ global_init(struct op_global *g, struct err *e)
         return r;
     if (!g->args.set->mergeable)
         window_spec_keep_whole(&g->window);
-    g->state = winstate_new(&g->window, g->args.set);
+    if (opt_is(win, "kind", "count"))
+        g->panes = panes_new(g->args.set, (uint64_t)opt_int(win, "size", 1),
+                             (uint64_t)opt_int(win, "slide", 1));
+    g->state =
+        winstate_new(&g->window, g->panes != NULL ? g->panes : g->args.set);
     if (g->op.env->job->store != NULL)
         g->store = op_state_new(&g->op, g->state);
     g->scratch = mem_alloc(g->args.set->size);

@@ -43,18 +43,25 @@ piece_of(const char *name, bool first)
     return p;
 }
 
+bool
+row_has_bounds(const struct opt *step)
+{
+    const struct opt *w = opt_get(step, "window");
+
+    return !opt_is(w, "kind", "global") && !opt_is(w, "kind", "none") &&
+           !opt_is(w, "kind", "count");
+}
+
 /* The window fields: none for windows without bounds. */
 static void
 name_window(struct row_format *f, const struct opt *opts)
 {
-    const struct opt *w = opt_get(opts, "window");
     const struct opt *names = opt_get(opts, "window_fields");
 
     f->names[0] = "window_start";
     f->names[1] = "window_end";
-    f->has_window = !opt_is(w, "kind", "global") &&
-                    !opt_is(w, "kind", "none") && !opt_is(w, "kind", "count") &&
-                    (names == NULL || names->type == OPT_LIST);
+    f->has_window =
+        row_has_bounds(opts) && (names == NULL || names->type == OPT_LIST);
     if (names != NULL && names->type == OPT_LIST && names->len == 2) {
         f->names[0] = names->first->s;
         f->names[1] = names->first->next->s;

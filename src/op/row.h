@@ -23,6 +23,8 @@ struct row_format;
 struct row_format *row_format_new(const struct plan_step *step,
                                   const struct aggset *set, bool with_key);
 void row_format_free(struct row_format **f);
+/** Whether the windows of an aggregate step have a start and an end. */
+bool row_has_bounds(const struct opt *step);
 /** Whether a row can be made: 0, or ERR_RECORD (type, an accumulator that could
  * not be saved). */
 MUST_USE int row_check(const struct winrow *row, struct err *e);

@@ -153,7 +153,7 @@ void summary_write_failed(const struct run_conf *conf, const char *name,
 struct step_sums {
     uint64_t records_in, records_out, bytes_in, bytes_out;
     uint64_t late, late_windows, local_in, local_out, bypassed, keys;
-    uint64_t timers_unfired, timers_discarded;
+    uint64_t incomplete, timers_unfired, timers_discarded;
     uint64_t dropped[CAUSE_COUNT], errors[CAUSE_COUNT];
     int64_t watermark; /* smallest over subtasks; WM_NONE before the first */
 };

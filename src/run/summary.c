@@ -25,6 +25,7 @@ sum_counts(const struct op_counters *c, struct step_sums *s)
     s->local_in += count_get(&c->local_in);
     s->local_out += count_get(&c->local_out);
     s->bypassed += count_get(&c->bypassed);
+    s->incomplete += count_get(&c->incomplete);
     s->timers_unfired += count_get(&c->timers_unfired);
     s->timers_discarded += count_get(&c->timers_discarded);
     for (i = 0; i < CAUSE_COUNT; i++) {
@@ -192,6 +193,8 @@ put_step(const struct job *j, const struct plan_step *s, struct buf *b)
         put_count(b, "late", sums.late);
         put_count(b, "late_windows", sums.late_windows);
     }
+    if (opt_is(opt_get(s->opts, "window"), "kind", "count"))
+        put_count(b, "incomplete", sums.incomplete);
     put_causes(b, "dropped", sums.dropped);
     put_causes(b, "errors", sums.errors);
     if (s->kind == STEP_GLOBAL)

@@ -87,7 +87,7 @@ struct calls {
     struct err bad;      /* decode error met while Lua read; code 0: none */
     struct batch *emit;  /* where flat_map's emit() puts records, or NULL */
     struct err emit_err; /* why an emit() failed */
-    int emit_ref, law_ref, law_load_ref;
+    int emit_ref, law_ref, law_load_ref, law_reduce_ref;
     struct buf buf;   /* text being made */
     struct arena tmp; /* short-lived bytes, reset for each conversion */
     uint8_t *is_key;  /* by function number: a key function of key_by */
@@ -221,6 +221,11 @@ MUST_USE int call_take_record(struct calls *c, lua_State *L, int idx,
                               const char *what, struct arena *a,
                               struct rec *ret, struct err *e);
 
+/* connector.c */
+/** Make room for `n` bound records in c->batch; user code may hold old handles
+ * on them, so they keep their addresses. */
+void calls_batch(struct calls *c, uint32_t n);
+
 /* law.c */
 enum { LAW_TEXT_MAX = 400 };
 
@@ -228,6 +233,7 @@ enum { LAW_TEXT_MAX = 400 };
 struct law {
     int init, add, merge, result;
     uint32_t nargs; /* 0: add(acc, e) */
+    int reduce;     /* that of reduce: there is no other then */
 };
 void law_open_lj(struct calls *c, lua_State *L);
 /**
@@ -241,10 +247,34 @@ void law_open_lj(struct calls *c, lua_State *L);
 void law_test_newest(struct calls *c, const struct law *l,
                      char text[LAW_TEXT_MAX]);
 
+/* The laws of an aggregate on the first real records. Zeroed but for law, on,
+ * max, name and place: none was seen. */
+struct law_feed {
+    struct law law;
+    bool on;
+    uint32_t seen, max; /* records */
+    int inputs_ref;
+    const char *name, *place; /* in the plan's tree */
+};
+/**
+ * Test the laws on one more record, or its arguments.
+ * @param args nargs values. @return 0, or ERR_FAIL with the counter-example.
+ */
+MUST_USE int law_feed_test(struct calls *c, struct law_feed *f,
+                           const struct val *args, const struct rec *r,
+                           struct err *e);
+
+/** Begin with new records; those seen count on. */
+void law_feed_forget(struct calls *c, struct law_feed *f);
+
 /* helpers.c */
 void helpers_open(struct calls *c, lua_State *L, int module);
 
 /* agg.c */
 void agg_state_free(struct calls *c);
+
+/* reduce.c */
+/** script_agg() of an aggregate whose fn is "reduce". */
+void reduce_agg(struct script *s, struct agg *a);
 
 #endif

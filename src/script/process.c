@@ -63,6 +63,16 @@ in_range(int64_t ts)
 
 /* ---- keys ---- */
 
+/* The canonical key of the call under way. */
+static const char *
+current_key(const struct script_process *sp, uint32_t *ret_len)
+{
+    if (sp->window == NULL)
+        return kstate_current(sp->conf.state, ret_len);
+    *ret_len = sp->window->key_len;
+    return sp->window->key;
+}
+
 size_t
 process_push_part_lj(lua_State *L, struct calls *c, const char *p,
                      const char *end)
@@ -106,7 +116,7 @@ ctx_key(lua_State *L)
     struct script_process *sp = self_lj(L, "key");
     const struct opt *col = sp->key != NULL ? sp->key->first : NULL;
     uint32_t len;
-    const char *p = kstate_current(sp->conf.state, &len), *end = p + len;
+    const char *p = current_key(sp, &len), *end = p + len;
 
     if (sp->key != NULL && sp->key->len == 1) {
         (void)process_push_part_lj(L, sp->c, p, end);
@@ -127,7 +137,7 @@ make_message_key(struct script_process *sp)
     const struct opt *col = sp->key->first;
     struct buf *b = &sp->message_key;
     uint32_t len;
-    const char *p = kstate_current(sp->conf.state, &len), *end = p + len;
+    const char *p = current_key(sp, &len), *end = p + len;
 
     sp->has_key = true;
     buf_clear(b);
@@ -282,6 +292,30 @@ ctx_clock(lua_State *L)
 }
 
 static int
+ctx_window_start(lua_State *L)
+{
+    const struct script_process *sp = self_lj(L, "window_start");
+
+    if (!sp->window->bounded)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, sp->window->start);
+    return 1;
+}
+
+static int
+ctx_window_end(lua_State *L)
+{
+    const struct script_process *sp = self_lj(L, "window_end");
+
+    if (!sp->window->bounded)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, sp->window->end);
+    return 1;
+}
+
+static int
 register_lj(lua_State *L, enum kstate_clock clock, const char *what)
 {
     struct script_process *sp = self_lj(L, what);
@@ -355,14 +389,28 @@ open_lj(lua_State *L)
         {"delete_processing_timer", ctx_delete_processing},
         {NULL, NULL},
     };
+    static const luaL_Reg window_methods[] = {
+        {"emit", ctx_emit},
+        {"emit_to", ctx_emit_to},
+        {"key", ctx_key},
+        {"window_start", ctx_window_start},
+        {"window_end", ctx_window_end},
+        {"watermark", ctx_watermark},
+        {"now", ctx_now},
+        {NULL, NULL},
+    };
     struct script_process *sp = lua_touserdata(L, 1);
 
     sp->box = lua_newuserdatauv(L, sizeof *sp->box, 0);
     *sp->box = (struct ctx_box){.magic = &ctx_magic, .sp = sp};
     lua_createtable(L, 0, 4);
-    luaL_newlib(L, methods);
-    states_push_lj(L, sp);
-    lua_setfield(L, -2, "state");
+    if (sp->on_window != 0) {
+        luaL_newlib(L, window_methods);
+    } else {
+        luaL_newlib(L, methods);
+        states_push_lj(L, sp);
+        lua_setfield(L, -2, "state");
+    }
     lua_setfield(L, -2, "__index");
     lua_pushcfunction(L, ctx_newindex);
     lua_setfield(L, -2, "__newindex");
@@ -404,6 +452,9 @@ script_process_new(struct script *s, const struct script_process_conf *conf,
         sp->on_record = opt_func(conf->opts, "on_left");
     sp->on_right = opt_func(conf->opts, "on_right");
     sp->on_timer = opt_func(conf->opts, "on_timer");
+    if (opt_is(conf->opts, "rows", "window"))
+        sp->on_window =
+            opt_func(opt_at(opt_get(conf->opts, "aggs"), 0), "func");
     sp->key = opt_get(conf->opts, "key");
     sp->watermark = WM_NONE;
     sp->timer = (struct rec){.kind = REC_OBJECT,
@@ -536,6 +587,54 @@ script_process_timer(struct script_process *sp, enum kstate_clock clock,
     r = call(sp, e);
     if (r != 0 && e->code == ERR_RECORD)
         e->hint[0] = '\0'; /* it would speak of a record */
+    return r;
+}
+
+/* The list of a window's records; the argument is the step. */
+static int
+push_records_lj(lua_State *L)
+{
+    const struct script_process *sp = lua_touserdata(L, 1);
+    uint32_t i;
+
+    lua_createtable(L, (int)sp->window->count, 0);
+    for (i = 0; i < sp->window->count; i++) {
+        (void)record_push_handle_lj(L, sp->c->batch[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+int
+script_process_window(struct script_process *sp, const struct script_window *w,
+                      struct err *e)
+{
+    struct calls *c = sp->c;
+    lua_State *L = calls_stack(c);
+    uint32_t i;
+    int r;
+
+    sp->window = w;
+    sp->in_timer = false;
+    sp->has_ts = true;
+    sp->ts = w->end - 1;
+    sp->timer.ts = in_range(sp->ts);
+    sp->timer.flags = REC_HAS_TS;
+    calls_batch(c, w->count);
+    for (i = 0; i < w->count; i++)
+        lrec_bind(c->batch[i], &w->records[i]->rec, NULL, false);
+    calls_push_func(c, sp->on_window);
+    lua_pushcfunction(L, push_records_lj);
+    lua_pushlightuserdata(L, sp);
+    r = calls_call(c, 1, 1, e);
+    if (r == 0) {
+        lrec_bind(&c->cur, &sp->timer, NULL, true);
+        (void)lua_rawgeti(L, LUA_REGISTRYINDEX, sp->ctx_ref);
+        r = call(sp, e);
+    }
+    for (i = 0; i < w->count; i++)
+        c->batch[i]->gen++;
+    sp->window = NULL;
     return r;
 }
 

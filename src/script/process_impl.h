@@ -40,7 +40,7 @@ struct script_process {
     struct script_process_conf conf;
     struct script *s;
     struct calls *c;
-    int on_record, on_right, on_timer;
+    int on_record, on_right, on_timer, on_window;
     int ctx_ref;
     struct ctx_box *box;
     struct state_handle **handles; /* conf.handle_count, owned by Lua */
@@ -55,7 +55,8 @@ struct script_process {
     int64_t ts;
     uint64_t number;
     int64_t watermark, now;
-    struct rec timer; /* what rows of a timer inherit from */
+    struct rec timer; /* what rows of a timer or window inherit from */
+    const struct script_window *window; /* in on_window, else NULL */
     bool has_key;                       /* `message_key` is made */
     struct buf message_key;
 

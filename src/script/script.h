@@ -18,6 +18,7 @@
 #include "base/opts.h"
 #include "core/agg.h"
 #include "core/connector.h"
+#include "core/kept.h"
 #include "core/kstate.h"
 #include "core/rec.h"
 #include "format/reader.h"
@@ -130,6 +131,23 @@ MUST_USE int script_process_record(struct script_process *p, bool right,
 MUST_USE int script_process_timer(struct script_process *p,
                                   enum kstate_clock clock, int64_t ts,
                                   struct err *e);
+/* A window that has closed, for on_window. Borrowed for the call. */
+struct script_window {
+    const char *key; /* canonical */
+    uint32_t key_len, count;
+    int64_t start, end;
+    bool bounded; /* else it has no start and end; `end` gives rows a time */
+    struct kept *const *records; /* `count` of them, in order */
+};
+
+/**
+ * Call on_window. The step is an aggregate whose rows are "window"; `state`
+ * and `handles` of its conf are NULL.
+ * @return 0, or ERR_RECORD: the outputs are as before.
+ */
+MUST_USE int script_process_window(struct script_process *p,
+                                   const struct script_window *w,
+                                   struct err *e);
 /** Append what a handle keeps, as JSON (a number beyond it as it stands in
  * extended JSON). @return 0 or ERR_IO: damaged bytes. @thread any. */
 MUST_USE int script_state_json(const void *bytes, size_t len, struct buf *out,
@@ -137,6 +155,8 @@ MUST_USE int script_state_json(const void *bytes, size_t len, struct buf *out,
 
 /** Fill type and ctx of a custom aggregate (agg_custom_f; arg = script). */
 int script_agg(void *script, struct agg *a, struct err *e);
+/** The record that an aggregate whose fn is "reduce" holds. */
+const struct kept *script_reduce_get(const struct agg *a, const void *block);
 /** The record whose fields a custom aggregator without args reads, and its
  * reader, for the aggset_add() calls that follow. */
 void script_agg_record(struct script *s, const struct rec *r,
