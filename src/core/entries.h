@@ -46,69 +46,74 @@ struct entry {
     uint32_t extra; /* the owner's: of a key its length */
 };
 
-/* Pointers to entries; one that left is a hole, odd and with the place of the
- * next one in it, to be used again. */
+enum { LIST_PIECE_BITS = 9, LIST_PIECE = 1 << LIST_PIECE_BITS };
+
+/* Pointers to entries, in pieces, so that it grows without a pause; one that
+ * left is a hole, odd and with the place of the next hole in it, to be used
+ * again. */
 struct entry_list {
-    uintptr_t *items;
-    size_t n, cap;
+    uintptr_t **pieces; /* of LIST_PIECE */
+    size_t piece_n, piece_cap;
+    size_t n, holes;
     uint32_t hole; /* place of the first one + 1, 0: there is none */
 };
 
-struct rounds;
+struct entry_rounds;
 
 /** Put what is frozen of an entry into r->into, and clear its frozen bit. */
-typedef void rounds_save_f(void *arg, struct entry *en);
+typedef void entry_rounds_save_f(void *arg, struct entry *en);
 
-struct rounds {
+struct entry_rounds {
     uint8_t dirty_bit;        /* 0: nothing is tracked */
     uint32_t max_parallelism; /* 0: nothing is tracked */
     struct snapshot *next;    /* deletions of the round under way */
     struct snapshot *into;    /* borrowed: of the frozen round, until saved */
     struct entry_list dirty, frozen;
-    rounds_save_f *save;
+    entry_rounds_save_f *save;
     void *arg;
 };
 
 /** Track nothing yet. @thread the owner. */
-void entry_rounds_init(struct rounds *r, rounds_save_f *save, void *arg);
-void entry_rounds_fini(struct rounds *r);
+void entry_rounds_init(struct entry_rounds *r, entry_rounds_save_f *save,
+                       void *arg);
+void entry_rounds_fini(struct entry_rounds *r);
 /** Track changes, by key groups of `max_parallelism`. Before any entry. */
-void rounds_track(struct rounds *r, uint32_t max_parallelism);
+void entry_rounds_track(struct entry_rounds *r, uint32_t max_parallelism);
 
 /** Whether an entry with these flags waits to be saved. */
 static inline bool
-rounds_is_frozen(const struct rounds *r, uint8_t flags)
+entry_rounds_is_frozen(const struct entry_rounds *r, uint8_t flags)
 {
     return r->into != NULL &&
            (flags & (ENTRY_CHANGED ^ r->dirty_bit) & ENTRY_CHANGED) != 0;
 }
 
-/** The slow half of rounds_touch(). */
-void rounds_touch_slow(struct rounds *r, struct entry *en);
+/** The slow half of entry_rounds_touch(). */
+void entry_rounds_touch_slow(struct entry_rounds *r, struct entry *en);
 /** Before an entry changes. */
 static inline void
-rounds_touch(struct rounds *r, struct entry *en)
+entry_rounds_touch(struct entry_rounds *r, struct entry *en)
 {
     if ((en->flags & r->dirty_bit) != r->dirty_bit)
-        rounds_touch_slow(r, en);
+        entry_rounds_touch_slow(r, en);
 }
 /**
  * Before an entry is freed: it leaves the lists, saved if it is frozen.
  * The caller deletes it in r->next if it is ENTRY_KEPT after that.
  */
-void rounds_leave(struct rounds *r, struct entry *en);
+void entry_rounds_leave(struct entry_rounds *r, struct entry *en);
 
 /**
  * Set apart what changed; O(1). Nothing may be frozen still.
  * @return the snapshot of `round`, the caller's.
  */
-struct snapshot *rounds_freeze(struct rounds *r, uint64_t round);
+struct snapshot *entry_rounds_freeze(struct entry_rounds *r, uint64_t round);
 /**
  * The next frozen entry, which leaves the list with its frozen bit set, or
  * NULL: the round is saved (r->into is NULL then).
  */
-struct entry *rounds_frozen(struct rounds *r);
+struct entry *entry_rounds_frozen(struct entry_rounds *r);
 /** Bytes of memory held by the lists. */
-size_t rounds_bytes(const struct rounds *r);
+size_t entry_rounds_bytes(const struct entry_rounds *r);
 
 #endif

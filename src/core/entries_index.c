@@ -246,11 +246,27 @@ index_next(const struct entry_index *x, struct index_iter *i)
 
         while (i->slot < index_mask(t)) {
             i->slot++;
-            if (t[i->slot] != 0)
-                return index_entry(t[i->slot]);
+            if (t[i->slot] == 0)
+                continue;
+            i->mask = index_mask(t);
+            return index_entry(t[i->slot]);
         }
         i->at = (i->at & ~(span - 1)) + span;
         i->slot = 0;
     }
     return NULL;
+}
+
+void
+index_gone(const struct entry_index *x, struct index_iter *i)
+{
+    const uint64_t *t;
+
+    if (x->count == 0 || i->slot == 0)
+        return;
+    t = index_table(x, (uint32_t)i->at);
+    if (index_mask(t) == i->mask)
+        i->slot--; /* another may have moved to its place */
+    else
+        i->slot = 0; /* the table has shrunk: all have moved */
 }

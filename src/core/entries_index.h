@@ -115,10 +115,12 @@ index_find(const struct entry_index *x, uint32_t hash, index_same_f *same,
  * between calls; then some are missed or seen twice. */
 struct index_iter {
     uint64_t at; /* in the space of hashes; 2^32 is its end */
-    uint32_t slot;
+    uint32_t slot, mask;
 };
 
 /** The next entry, or NULL at the end. @thread the owner. */
 struct entry *index_next(const struct entry_index *x, struct index_iter *i);
+/** The entry that came last was removed: none is missed for that. */
+void index_gone(const struct entry_index *x, struct index_iter *i);
 
 #endif

@@ -140,6 +140,10 @@ is_less(const struct entry_sort *s, const struct sort_item *a,
     x = tail(s, a->en, depth, &alen);
     y = tail(s, b->en, depth, &blen);
     c = memcmp(x, y, alen < blen ? alen : blen);
+    if (c == 0 && alen == blen) { /* one may be the other and zeros */
+        (void)tail(s, a->en, 0, &alen);
+        (void)tail(s, b->en, 0, &blen);
+    }
     return c != 0 ? c < 0 : alen < blen;
 }
 

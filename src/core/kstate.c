@@ -154,7 +154,7 @@ kkey_leave(struct kstate *k, struct kkey *key)
 
     if (key->live != 0)
         return;
-    rounds_leave(&k->rounds, &key->e);
+    entry_rounds_leave(&k->rounds, &key->e);
     for (h = 0; h < k->count; h++)
         if ((kcell_of(k, key, h)->flags & ENTRY_KEPT) != 0)
             ksave_delete_cell(k, key, h);
@@ -236,7 +236,7 @@ kstate_bytes(const struct kstate *k)
 {
     return k->bytes + k->keys.bytes + timers_bytes(&k->timers[KSTATE_EVENT]) +
            timers_bytes(&k->timers[KSTATE_PROCESSING]) +
-           rounds_bytes(&k->rounds) + k->log_cap * sizeof *k->log;
+           entry_rounds_bytes(&k->rounds) + k->log_cap * sizeof *k->log;
 }
 
 /* ---- cells ---- */
@@ -246,7 +246,8 @@ kcell_touch(struct kstate *k, struct kkey *key, struct kcell *c)
 {
     if ((c->flags & k->rounds.dirty_bit) == k->rounds.dirty_bit)
         return;
-    rounds_touch(&k->rounds, &key->e); /* saves the cell if it is frozen */
+    entry_rounds_touch(&k->rounds,
+                       &key->e); /* saves the cell if it is frozen */
     c->flags |= k->rounds.dirty_bit;
 }
 

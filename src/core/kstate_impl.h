@@ -169,7 +169,7 @@ struct kstate {
     bool refuse[KSTATE_CLOCKS];
     uint64_t refused[KSTATE_CLOCKS];
     struct kclean clean;
-    struct rounds rounds;
+    struct entry_rounds rounds;
     struct err *unsaved_why; /* of the newest accumulators that were lost */
     struct buf frame;        /* a key of the store */
     size_t bytes;            /* beside indexes, timers and rounds */
@@ -309,8 +309,9 @@ struct kitem *kmap_add(struct kstate *k, struct kmap *m,
                        const struct kstate_bytes *key);
 struct kitem *kmap_find(const struct kstate *k, const struct kmap *m,
                         const struct kstate_bytes *key);
-/** Take an item out of its map, which loses its view. */
+/** Take an item out of its map, whose view does not fit then. */
 void kmap_take(struct kstate *k, struct kitem *it);
+void kmap_put_back(struct kstate *k, struct kitem *it);
 /** Free an item that is out of its map, deleting what rounds have of it. */
 void kitem_drop(struct kstate *k, struct kitem *it);
 /** Free a map and all that is in it, likewise. */
@@ -370,7 +371,7 @@ void kclean_empty(struct kstate *k, struct kkey *key, uint32_t h);
 
 /* ---- kstate_save.c ---- */
 
-/** Save what is frozen of an entry: rounds_save_f. */
+/** Save what is frozen of an entry: entry_rounds_save_f. */
 void ksave_entry(void *arg, struct entry *en);
 /** Delete what rounds have of an entry, in the round under way. */
 void ksave_delete(struct kstate *k, const struct entry *en);

@@ -116,7 +116,7 @@ klist_chunk(struct kstate *k, struct klist *l, uint32_t number)
 static void
 chunk_free(struct kstate *k, struct kchunk *c)
 {
-    rounds_leave(&k->rounds, &c->e);
+    entry_rounds_leave(&k->rounds, &c->e);
     if ((c->e.flags & ENTRY_KEPT) != 0)
         ksave_delete(k, &c->e);
     kfree(k, c->data, c->cap);
@@ -216,7 +216,7 @@ kstate_list_add(struct kstate *k, uint32_t h, const void *bytes, size_t len,
     if (c == NULL || c->len + head_size(k, l) + len > CHUNK_BYTES)
         c = klist_chunk(k, l, c == NULL ? 0 : c->e.extra + 1);
     assert(c != NULL);
-    rounds_touch(&k->rounds, &c->e);
+    entry_rounds_touch(&k->rounds, &c->e);
     u = klog_add(k, UNDO_ADD, c);
     u->old.len = c->len;
     kchunk_append(k, c, know(k, &k->handles[h]), bytes, (uint32_t)len);
@@ -253,7 +253,7 @@ read_chunk(struct kstate *k, struct kchunk *c)
     int64_t time;
     bool touch;
 
-    rounds_touch(&k->rounds, &c->e);
+    entry_rounds_touch(&k->rounds, &c->e);
     u = klog_add(k, UNDO_BYTES, c);
     u->old.u.p = c->data;
     u->old.len = c->cap;

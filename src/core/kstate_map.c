@@ -89,9 +89,20 @@ kmap_take(struct kstate *k, struct kitem *it)
 }
 
 void
+kmap_put_back(struct kstate *k, struct kitem *it)
+{
+    struct kmap *m = it->map;
+    size_t was = m->index.bytes;
+
+    index_add(&m->index, &it->e);
+    changed(k, m, was);
+    it->e.small &= (uint16_t)~ITEM_REMOVED;
+}
+
+void
 kitem_drop(struct kstate *k, struct kitem *it)
 {
-    rounds_leave(&k->rounds, &it->e);
+    entry_rounds_leave(&k->rounds, &it->e);
     if ((it->e.flags & ENTRY_KEPT) != 0)
         ksave_delete(k, &it->e);
     kbytes_drop(k, &it->cell);
@@ -174,7 +185,7 @@ read_item(struct kstate *k, uint32_t h, struct kitem *it)
     if (!kfresh(k, hd, ktime_of(&it->cell), &touch))
         return false;
     if (touch) {
-        rounds_touch(&k->rounds, &it->e);
+        entry_rounds_touch(&k->rounds, &it->e);
         klog_time(k, h, ktime_of(&it->cell));
     }
     return true;
@@ -247,9 +258,9 @@ kstate_map_put(struct kstate *k, uint32_t h, const struct kstate_bytes *key,
     if (it == NULL) {
         it = kmap_add(k, m, key);
         (void)klog_add(k, UNDO_ITEM_NEW, it);
-        rounds_touch(&k->rounds, &it->e);
+        entry_rounds_touch(&k->rounds, &it->e);
     } else {
-        rounds_touch(&k->rounds, &it->e);
+        entry_rounds_touch(&k->rounds, &it->e);
         klog_cell(k, UNDO_CELL, h, &it->cell);
     }
     kcell_fill(k, &it->cell, bytes, value->len);

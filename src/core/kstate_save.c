@@ -222,14 +222,14 @@ void
 kstate_track(struct kstate *k, uint32_t max_parallelism)
 {
     assert(k->keys.count == 0);
-    rounds_track(&k->rounds, max_parallelism);
+    entry_rounds_track(&k->rounds, max_parallelism);
 }
 
 struct snapshot *
 kstate_freeze(struct kstate *k, uint64_t round)
 {
     kstate_leave(k);
-    return rounds_freeze(&k->rounds, round);
+    return entry_rounds_freeze(&k->rounds, round);
 }
 
 /* Frozen values and accumulators that have expired are gone before they are
@@ -316,7 +316,7 @@ kstate_save(struct kstate *k, uint32_t max)
 
         if (max == 0)
             return true;
-        en = rounds_frozen(&k->rounds);
+        en = entry_rounds_frozen(&k->rounds);
         if (en == NULL)
             break;
         save_or_expire(k, en);

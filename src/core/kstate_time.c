@@ -24,7 +24,7 @@ ktimer_put(struct kstate *k, struct timer *tm)
 void
 ktimer_drop(struct kstate *k, struct timer *tm)
 {
-    rounds_leave(&k->rounds, &tm->e);
+    entry_rounds_leave(&k->rounds, &tm->e);
     if ((tm->e.flags & ENTRY_KEPT) != 0)
         ksave_delete(k, &tm->e);
     timers_drop(&k->timers[tm->e.small], tm);
@@ -49,7 +49,7 @@ kstate_timer_add(struct kstate *k, enum kstate_clock clock, int64_t ts)
     tm->e.type = ENTRY_TIMER;
     tm->e.small = (uint16_t)clock;
     key->live++;
-    rounds_touch(&k->rounds, &tm->e);
+    entry_rounds_touch(&k->rounds, &tm->e);
     (void)klog_add(k, UNDO_TIMER_NEW, tm);
     klog_settle(k);
     return true;
@@ -130,8 +130,8 @@ kstate_timers_discard(struct kstate *k, enum kstate_clock clock, uint32_t max)
         struct timer *tm = (struct timer *)en;
         struct kkey *key = (struct kkey *)tm->key;
 
-        i.slot--; /* another may move to its place */
         ktimer_take(k, tm);
+        index_gone(&t->index, &i);
         ktimer_drop(k, tm);
         kkey_leave(k, key);
     }
@@ -190,7 +190,7 @@ kclean_item(struct kstate *k, struct kitem *it)
         return true;
     }
     if (touch) {
-        rounds_touch(&k->rounds, &it->e);
+        entry_rounds_touch(&k->rounds, &it->e);
         *ktime_of(&it->cell) = k->clean.now[h->pub.ttl_clock];
     }
     return false;
@@ -248,7 +248,7 @@ clean_map(struct kstate *k, struct kmap *m, uint32_t *max)
         if (en == NULL)
             return true;
         if (kclean_item(k, (struct kitem *)en))
-            c->items.slot--; /* another may have moved to its place */
+            index_gone(&m->index, &c->items);
         --*max;
     }
     return false;
@@ -268,7 +268,7 @@ clean_list(struct kstate *k, struct klist *l, uint32_t *max)
         at = l->chunks[c->chunk++];
         if (!kchunk_is_stale(k, at))
             continue;
-        rounds_touch(&k->rounds, &at->e);
+        entry_rounds_touch(&k->rounds, &at->e);
         if (kchunk_filter(k, at)) {
             kchunk_drop(k, at);
             c->chunk--;
@@ -334,9 +334,10 @@ kstate_clean(struct kstate *k, int64_t event, int64_t processing, uint32_t max)
         if (!clean_key(k, &max))
             return true;
         c->key = NULL;
-        if (key->live == 0 && c->keys.slot > 0)
-            c->keys.slot--; /* another may move to its place */
+        if (key->live != 0)
+            continue;
         kkey_leave(k, key);
+        index_gone(&k->keys, &c->keys);
     }
     return true;
 }

@@ -152,8 +152,6 @@ undo_bytes(struct kstate *k, const struct kundo *u)
 static void
 undo_one(struct kstate *k, const struct kundo *u)
 {
-    struct kitem *it;
-
     switch (u->what) {
     case UNDO_CELL:
     case UNDO_SWAP:
@@ -167,9 +165,7 @@ undo_one(struct kstate *k, const struct kundo *u)
         kitem_drop(k, u->at);
         return;
     case UNDO_ITEM_GONE:
-        it = u->at;
-        it->e.small &= (uint16_t)~ITEM_REMOVED;
-        index_add(&it->map->index, &it->e);
+        kmap_put_back(k, u->at);
         return;
     case UNDO_ADD:
         kchunk_cut(k, u->at, u->old.len);

@@ -1,0 +1,1010 @@
+/* The keyed state of functions, promise by promise. */
+#include "kstate_util.h"
+
+enum { V, W, R, L, M, N, H_COUNT };
+
+/* V value; W value with ttl 100; R value with ttl 100 that reading extends;
+ * L list; M map; N map with ttl 100. */
+static const struct kstate_handle plain[H_COUNT] = {
+    {.name = "v", .kind = KSTATE_VALUE, .id = V, .ttl_ms = -1},
+    {.name = "w", .kind = KSTATE_VALUE, .id = W, .ttl_ms = 100},
+    {.name = "r",
+     .kind = KSTATE_VALUE,
+     .id = R,
+     .ttl_ms = 100,
+     .ttl_read = true},
+    {.name = "l", .kind = KSTATE_LIST, .id = L, .ttl_ms = -1},
+    {.name = "m", .kind = KSTATE_MAP, .id = M, .ttl_ms = -1},
+    {.name = "n", .kind = KSTATE_MAP, .id = N, .ttl_ms = 100}};
+
+static struct kstate *
+fresh(void)
+{
+    struct kstate *k = kstate_new(plain, H_COUNT);
+
+    kstate_track(k, MAX_PAR);
+    kstate_now(k, 1000, 1000);
+    return k;
+}
+
+static struct kstate *
+restored(const struct disk *d)
+{
+    struct kstate *k = fresh();
+
+    disk_load(d, k, 0, 1);
+    return k;
+}
+
+/* ---- values and keys ---- */
+
+static void
+a_value_is_read_as_it_was_set(void **state)
+{
+    static const size_t sizes[] = {0, 1, 16, 17, 5000};
+    struct kstate *k = fresh();
+    char bytes[5000];
+    uint32_t len, i;
+
+    (void)state;
+    memset(bytes, 'x', sizeof bytes);
+    enter(k, 1);
+    assert_null(kstate_value_get(k, V, &len));
+    for (i = 0; i < 5; i++) {
+        const void *p;
+
+        assert_int_equal(kstate_value_set(k, V, bytes, sizes[i], NULL), 0);
+        p = kstate_value_get(k, V, &len);
+        assert_non_null(p);
+        assert_int_equal(len, sizes[i]);
+        assert_memory_equal(p, bytes, len);
+        /* What was read of the state may be set again. */
+        assert_int_equal(kstate_value_set(k, V, p, len, NULL), 0);
+        assert_memory_equal(kstate_value_get(k, V, &len), bytes, sizes[i]);
+    }
+    enter(k, 2);
+    assert_string_equal(get_text(k, V), "none");
+    enter(k, 1);
+    kstate_clear(k, V);
+    assert_string_equal(get_text(k, V), "none");
+    kstate_free(&k);
+}
+
+static void
+a_key_without_state_takes_no_memory(void **state)
+{
+    struct kstate *k = fresh();
+    size_t before = kstate_bytes(k);
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < 1000; i++) {
+        enter(k, i);
+        set_text(k, V, "some text that is not short");
+        put_text(k, M, "a", "1");
+        add_text(k, L, "b");
+        (void)kstate_timer_add(k, KSTATE_EVENT, i);
+    }
+    assert_int_equal(kstate_keys(k), 1000);
+    assert_true(kstate_bytes(k) > before + 100000);
+    for (i = 0; i < 1000; i++) {
+        enter(k, i);
+        kstate_begin(k);
+        kstate_clear(k, V);
+        assert_true(remove_text(k, M, "a"));
+        kstate_clear(k, L);
+        assert_true(kstate_timer_delete(k, KSTATE_EVENT, i));
+        kstate_commit(k);
+    }
+    enter(k, 5000);
+
+    assert_int_equal(kstate_keys(k), 0);
+    assert_in_range(kstate_bytes(k), before, before + 50000);
+
+    kstate_free(&k);
+}
+
+static void
+what_is_too_large_is_refused(void **state)
+{
+    struct kstate *k = fresh();
+    struct kstate_bytes key = {NULL, KEY_SIZE_MAX + 1}, v = {"x", 1};
+    char *large = calloc(1, KSTATE_VALUE_MAX + 1);
+    struct err e;
+
+    (void)state;
+    enter(k, 1);
+    err_clear(&e);
+    assert_int_equal(kstate_value_set(k, V, large, KSTATE_VALUE_MAX + 1, &e),
+                     ERR_RECORD);
+    assert_non_null(strstr(e.msg, "'v'"));
+    assert_int_equal(kstate_list_add(k, L, large, KSTATE_VALUE_MAX + 1, NULL),
+                     ERR_RECORD);
+    key.p = large;
+    assert_int_equal(kstate_map_put(k, M, &key, &v, &e), ERR_RECORD);
+    enter(k, 2);
+
+    assert_int_equal(kstate_keys(k), 0);
+
+    free(large);
+    kstate_free(&k);
+}
+
+/* ---- undo ---- */
+
+static void
+fill(struct kstate *k)
+{
+    set_text(k, V, "one");
+    set_text(k, W, "a text of more than sixteen bytes");
+    put_text(k, M, "b", "2");
+    put_text(k, M, "a", "1");
+    add_text(k, L, "x");
+    add_text(k, L, "y");
+    (void)kstate_timer_add(k, KSTATE_EVENT, 50);
+}
+
+static void
+expect_filled(struct kstate *k)
+{
+    int64_t ts;
+
+    assert_string_equal(get_text(k, V), "one");
+    assert_string_equal(get_text(k, W), "a text of more than sixteen bytes");
+    assert_string_equal(map_text(k, M), "a=1 b=2");
+    assert_string_equal(list_text(k, L), "x y");
+    assert_int_equal(kstate_timers(k, KSTATE_EVENT), 1);
+    assert_int_equal(kstate_timers(k, KSTATE_PROCESSING), 0);
+    assert_true(kstate_timer_bound(k, KSTATE_EVENT, &ts));
+    assert_true(ts <= 50);
+}
+
+static void
+spoil(struct kstate *k)
+{
+    set_text(k, V, "two");
+    set_text(k, V, "three, and much longer than it was");
+    kstate_clear(k, W);
+    set_text(k, W, "w");
+    assert_true(remove_text(k, M, "a"));
+    put_text(k, M, "a", "new");
+    put_text(k, M, "b", "a longer text than it was before");
+    put_text(k, M, "c", "3");
+    assert_string_equal(map_text(k, M),
+                        "a=new b=a longer text than it was before c=3");
+    kstate_clear(k, M);
+    put_text(k, M, "d", "4");
+    add_text(k, L, "z");
+    kstate_clear(k, L);
+    add_text(k, L, "q");
+    assert_true(kstate_timer_delete(k, KSTATE_EVENT, 50));
+    assert_true(kstate_timer_add(k, KSTATE_EVENT, 60));
+    assert_true(kstate_timer_add(k, KSTATE_PROCESSING, 50));
+}
+
+static void
+undo_leaves_everything_as_it_was(void **state)
+{
+    struct kstate *k = fresh();
+    struct disk d = {.n = 0};
+
+    (void)state;
+    enter(k, 1);
+    fill(k);
+    kstate_begin(k);
+    spoil(k);
+    kstate_undo(k);
+    expect_filled(k);
+
+    round_to(&d, k, 1); /* and when rounds have it */
+    enter(k, 1);
+    kstate_begin(k);
+    spoil(k);
+    kstate_undo(k);
+    expect_filled(k);
+    round_to(&d, k, 2);
+    kstate_free(&k);
+    k = restored(&d);
+    enter(k, 1);
+    expect_filled(k);
+    disk_fini(&d);
+    kstate_free(&k);
+}
+
+static void
+undo_of_a_new_key_leaves_no_key(void **state)
+{
+    struct kstate *k = fresh();
+
+    (void)state;
+    enter(k, 7);
+    kstate_begin(k);
+    fill(k);
+    kstate_undo(k);
+    enter(k, 8);
+
+    assert_int_equal(kstate_keys(k), 0);
+
+    kstate_free(&k);
+}
+
+/* ---- maps and lists ---- */
+
+static void
+a_large_map_is_walked_in_order_while_it_changes(void **state)
+{
+    enum { ENTRIES = 50000 };
+
+    struct kstate *k = fresh();
+    struct kstate_bytes key, value, last = {"", 0};
+    struct kstate_iter i;
+    uint32_t n, seen = 0;
+    char text[16];
+
+    (void)state;
+    enter(k, 1);
+    for (n = 0; n < ENTRIES; n++) {
+        (void)snprintf(text, sizeof text, "%u", n * 7919 % ENTRIES);
+        put_text(k, M, text, text);
+    }
+    kstate_begin(k);
+    kstate_map_begin(k, M, &i);
+    while (kstate_map_next(k, &i, &key, &value)) {
+        if (seen++ > 0)
+            assert_true(key_cmp(last.p, last.len, key.p, key.len) < 0);
+        last = key;
+        if (key.len == 5)
+            assert_true(kstate_map_remove(k, M, &key));
+        if (seen == 10) {
+            put_text(k, M, "zzz", "did not exist");
+            assert_true(remove_text(k, M, "9999"));
+        }
+    }
+    kstate_commit(k);
+
+    assert_int_equal(seen, ENTRIES - 1);
+    kstate_map_begin(k, M, &i);
+    for (seen = 0; kstate_map_next(k, &i, &key, &value); seen++)
+        assert_true(key.len < 5);
+    assert_int_equal(seen, 10000 - 1 + 1);
+    kstate_free(&k);
+}
+
+static void
+a_walk_ends_when_its_map_or_list_is_cleared(void **state)
+{
+    struct kstate *k = fresh();
+    struct kstate_bytes key, value;
+    struct kstate_iter m, l;
+
+    (void)state;
+    enter(k, 1);
+    fill(k);
+    kstate_begin(k);
+    kstate_map_begin(k, M, &m);
+    kstate_list_begin(k, L, &l);
+    assert_true(kstate_map_next(k, &m, &key, &value));
+    assert_true(kstate_list_next(k, &l, &value));
+    kstate_clear(k, M);
+    kstate_clear(k, L);
+    put_text(k, M, "z", "new");
+    add_text(k, L, "new");
+
+    assert_false(kstate_map_next(k, &m, &key, &value));
+    assert_false(kstate_list_next(k, &l, &value));
+
+    kstate_commit(k);
+    kstate_free(&k);
+}
+
+/* ---- time to live ---- */
+
+static void
+what_has_expired_is_not_returned(void **state)
+{
+    struct kstate *k = fresh();
+    struct kstate_bytes b = text_bytes("old");
+    uint32_t len;
+
+    (void)state;
+    enter(k, 1);
+    set_text(k, W, "w");
+    put_text(k, N, "old", "1");
+    kstate_now(k, 1050, 0);
+    put_text(k, N, "new", "2");
+    kstate_now(k, 1099, 0);
+    assert_string_equal(get_text(k, W), "w");
+    assert_string_equal(map_text(k, N), "new=2 old=1");
+
+    kstate_now(k, 1100, 0);
+
+    assert_string_equal(get_text(k, W), "none");
+    assert_string_equal(map_text(k, N), "new=2");
+    assert_null(kstate_map_get(k, N, &b, &len));
+    assert_false(kstate_map_has(k, N, &b));
+    kstate_free(&k);
+}
+
+static void
+reading_extends_where_it_shall(void **state)
+{
+    struct kstate *k = fresh();
+
+    (void)state;
+    enter(k, 1);
+    set_text(k, W, "w");
+    set_text(k, R, "r");
+    kstate_now(k, 1060, 0);
+    (void)get_text(k, W);
+    (void)get_text(k, R);
+    kstate_now(k, 1120, 0);
+
+    assert_string_equal(get_text(k, W), "none");
+    assert_string_equal(get_text(k, R), "r");
+
+    kstate_free(&k);
+}
+
+static void
+cleaning_frees_what_has_expired_in_bounded_pieces(void **state)
+{
+    struct kstate *k = fresh();
+    size_t before = kstate_bytes(k);
+    uint32_t i, pieces = 0;
+    char text[16];
+
+    (void)state;
+    for (i = 0; i < 3000; i++) {
+        enter(k, i);
+        set_text(k, W, "expires, and is longer than a cell");
+    }
+    enter(k, 5000);
+    for (i = 0; i < 3000; i++) {
+        (void)snprintf(text, sizeof text, "%u", i);
+        put_text(k, N, text, "expires");
+    }
+    enter(k, 5001);
+    set_text(k, V, "stays");
+    while (kstate_clean(k, 1100, KSTATE_NO_TIME, 10))
+        pieces++;
+
+    assert_in_range(pieces, 600, 700);
+    assert_int_equal(kstate_keys(k), 1);
+    assert_in_range(kstate_bytes(k), before, before + 60000);
+    kstate_free(&k);
+}
+
+static void
+the_end_of_the_input_expires_nothing(void **state)
+{
+    struct kstate *k = fresh();
+
+    (void)state;
+    enter(k, 1);
+    set_text(k, W, "w");
+    while (kstate_clean(k, INT64_MAX, KSTATE_NO_TIME, 10))
+        ;
+
+    assert_int_equal(kstate_keys(k), 1);
+
+    kstate_free(&k);
+}
+
+static void
+rounds_delete_what_has_expired(void **state)
+{
+    struct kstate *k = fresh();
+    struct disk d = {.n = 0};
+
+    (void)state;
+    enter(k, 1);
+    set_text(k, W, "w");
+    put_text(k, N, "a", "1");
+    round_to(&d, k, 1);
+    assert_int_equal(d.n, 2);
+    enter(k, 1);
+    set_text(k, W, "w2");
+    put_text(k, N, "a", "2");
+    enter(k, 2);
+    set_text(k, W, "never saved");
+    (void)kstate_clean(k, 1100, KSTATE_NO_TIME, 0); /* says the time only */
+    round_to(&d, k, 2);
+    round_to(&d, k, 3);
+
+    assert_int_equal(d.n, 0);
+    assert_int_equal(kstate_keys(k), 0);
+    disk_fini(&d);
+    kstate_free(&k);
+}
+
+static void
+the_ttl_may_be_another_in_the_next_run(void **state)
+{
+    struct kstate_handle h[H_COUNT];
+    struct kstate *k = fresh();
+    struct disk d = {.n = 0};
+
+    (void)state;
+    enter(k, 1);
+    set_text(k, V, "had no ttl");
+    set_text(k, W, "w");
+    set_text(k, R, "r");
+    put_text(k, N, "a", "1");
+    round_to(&d, k, 1);
+    kstate_free(&k);
+    memcpy(h, plain, sizeof h);
+    h[V].ttl_ms = 50;
+    h[W].ttl_ms = 30;
+    h[R].ttl_clock = KSTATE_PROCESSING;
+    h[N].ttl_ms = -1;
+    k = kstate_new(h, H_COUNT);
+    kstate_track(k, MAX_PAR);
+    disk_load(&d, k, 0, 1);
+    enter(k, 1);
+
+    kstate_now(k, 1030, 77000);
+    assert_string_equal(get_text(k, V), "had no ttl"); /* counts from here */
+    assert_string_equal(get_text(k, W), "none");
+    assert_string_equal(get_text(k, R), "r");
+    kstate_now(k, 1079, 77099);
+    assert_string_equal(get_text(k, V), "had no ttl");
+    assert_string_equal(get_text(k, R), "r");
+    kstate_now(k, 1080, 77199);
+    assert_string_equal(get_text(k, V), "none");
+    assert_string_equal(get_text(k, R), "none");
+    kstate_now(k, 99999, 0);
+    assert_string_equal(map_text(k, N), "a=1");
+    disk_fini(&d);
+    kstate_free(&k);
+}
+
+/* ---- rounds ---- */
+
+static void
+a_round_has_only_what_changed(void **state)
+{
+    struct kstate *k = fresh();
+    struct snapshot *s;
+    uint32_t i;
+    char text[16];
+
+    (void)state;
+    for (i = 0; i < 10000; i++) {
+        (void)snprintf(text, sizeof text, "%u", i);
+        enter(k, 1);
+        put_text(k, M, text, "v");
+        add_text(k, L, "element of a list");
+        enter(k, i + 10);
+        set_text(k, V, text);
+    }
+    s = kstate_freeze(k, 1);
+    while (kstate_save(k, 100))
+        ;
+    assert_in_range(s->puts, 20010, 20100);
+    snapshot_free(&s);
+    enter(k, 1);
+    put_text(k, M, "77", "w");
+    assert_true(remove_text(k, M, "78"));
+    add_text(k, L, "element of a list");
+    enter(k, 20);
+    (void)get_text(k, V);
+    enter(k, 21);
+    set_text(k, V, "x");
+
+    s = kstate_freeze(k, 2);
+    while (kstate_save(k, 100))
+        ;
+
+    assert_int_equal(s->puts, 3);
+    assert_int_equal(s->dels, 1);
+    assert_true(s->changes.len < 6000);
+    snapshot_free(&s);
+    kstate_free(&k);
+}
+
+static void
+changes_while_a_round_is_saved_belong_to_the_next(void **state)
+{
+    struct kstate *k = fresh(), *back;
+    struct disk d = {.n = 0};
+    struct snapshot *s;
+
+    (void)state;
+    enter(k, 1);
+    fill(k);
+    s = kstate_freeze(k, 1);
+    enter(k, 1);
+    kstate_begin(k);
+    spoil(k);
+    kstate_commit(k);
+    enter(k, 2);
+    set_text(k, V, "later");
+    while (kstate_save(k, 1))
+        ;
+    disk_apply(&d, &s);
+    back = restored(&d);
+    enter(back, 1);
+    expect_filled(back);
+    enter(back, 2);
+    assert_string_equal(get_text(back, V), "none");
+    kstate_free(&back);
+
+    round_to(&d, k, 2);
+    back = restored(&d);
+    enter(back, 1);
+    assert_string_equal(get_text(back, V),
+                        "three, and much longer than it was");
+    assert_string_equal(map_text(back, M), "d=4");
+    assert_string_equal(list_text(back, L), "q");
+    assert_int_equal(kstate_timers(back, KSTATE_EVENT), 1);
+    assert_int_equal(kstate_timers(back, KSTATE_PROCESSING), 1);
+    kstate_free(&back);
+    disk_fini(&d);
+    kstate_free(&k);
+}
+
+static void
+what_no_round_has_is_not_deleted(void **state)
+{
+    struct kstate *k = fresh();
+    struct snapshot *s;
+
+    (void)state;
+    enter(k, 1);
+    fill(k);
+    kstate_begin(k);
+    kstate_clear(k, V);
+    kstate_clear(k, W);
+    kstate_clear(k, M);
+    kstate_clear(k, L);
+    assert_true(kstate_timer_delete(k, KSTATE_EVENT, 50));
+    kstate_commit(k);
+
+    s = kstate_freeze(k, 1);
+
+    assert_false(kstate_save(k, 100));
+    assert_int_equal(s->puts + s->dels, 0);
+    snapshot_free(&s);
+    kstate_free(&k);
+}
+
+/* ---- handles over time ---- */
+
+static void
+handles_keep_their_ids_by_name(void **state)
+{
+    struct kstate_handle now[3] = {
+        {.name = "new", .kind = KSTATE_VALUE, .ttl_ms = -1},
+        {.name = "m", .kind = KSTATE_MAP, .ttl_ms = -1},
+        {.name = "v", .kind = KSTATE_VALUE, .ttl_ms = -1}};
+    struct kstate *k = fresh();
+    struct kstate_blob past;
+    struct blob_reader r;
+    struct disk d = {.n = 0};
+    struct buf blob;
+    struct err e;
+
+    (void)state;
+    buf_init(&blob);
+    err_clear(&e);
+    enter(k, 1);
+    fill(k);
+    round_to(&d, k, 1);
+    kstate_put(k, &blob);
+    kstate_free(&k);
+    r = blob_read(&blob);
+    assert_int_equal(kstate_blob_read(&r, &past, &e), 0);
+    assert_true(blob_done(&r));
+    assert_int_equal(past.keys, 1);
+    assert_int_equal(past.timers[KSTATE_EVENT], 1);
+    assert_int_equal(kstate_number(now, 3, &past, &e), 0);
+    k = kstate_new(now, 3);
+    kstate_track(k, MAX_PAR);
+    disk_load(&d, k, 0, 1);
+    enter(k, 1);
+
+    assert_string_equal(get_text(k, 0), "none");
+    assert_string_equal(map_text(k, 1), "a=1 b=2");
+    assert_string_equal(get_text(k, 2), "one");
+    round_to(&d, k, 2); /* what belongs to no handle is gone */
+    assert_int_equal(d.n, 4);
+    now[2].kind = KSTATE_LIST;
+    assert_int_equal(kstate_number(now, 3, &past, &e), ERR_CONFIG);
+    assert_string_equal(e.msg, "state 'v' is a list state, and the checkpoint "
+                               "has it as a value state");
+    kstate_blob_fini(&past);
+    buf_fini(&blob);
+    disk_fini(&d);
+    kstate_free(&k);
+}
+
+static void
+a_damaged_blob_is_refused(void **state)
+{
+    struct kstate *k = fresh();
+    struct kstate_blob past;
+    struct buf blob;
+    struct err e;
+    size_t len;
+
+    (void)state;
+    buf_init(&blob);
+    kstate_put(k, &blob);
+    for (len = 0; len < blob.len; len++) {
+        struct buf part = {.data = blob.data, .len = len, .cap = len};
+        struct blob_reader r = blob_read(&part);
+
+        assert_int_equal(kstate_blob_read(&r, &past, &e), ERR_IO);
+        kstate_blob_fini(&past);
+    }
+    buf_fini(&blob);
+    kstate_free(&k);
+}
+
+/* ---- the store's form ---- */
+
+static void
+damaged_entries_are_refused(void **state)
+{
+    struct kstate *k = fresh(), *back = fresh();
+    struct disk d = {.n = 0};
+    struct err e;
+    size_t i, at;
+    uint32_t bad = 0;
+
+    (void)state;
+    enter(k, 1);
+    fill(k);
+    put_text(k, N, "a", "1");
+    round_to(&d, k, 1);
+    for (i = 0; i < d.n; i++) {
+        struct kstate_entry v = disk_entry(&d.at[i]);
+        uint32_t heads = d.at[i].ns[0] == 0x10 + N ? 10 : 2;
+
+        if (d.at[i].ns[0] < 0x10)
+            heads = 1;
+        for (at = 0; at < heads; at++, bad++) { /* cut */
+            v.value_len = at;
+            assert_int_equal(kstate_load(back, &v, &e), ERR_IO);
+        }
+        v.value_len = d.at[i].value_len;
+        d.at[i].value[0] ^= 0x40; /* another version */
+        assert_int_equal(kstate_load(back, &v, &e), ERR_IO);
+        d.at[i].value[0] ^= 0x40;
+        if (d.at[i].ns[0] == 0x10 + M || d.at[i].ns[0] == 0x10 + L) {
+            v.key_len = 3;
+            assert_int_equal(kstate_load(back, &v, &e), ERR_IO);
+            v.key_len = 4;
+            assert_int_equal(kstate_load(back, &v, &e), ERR_IO);
+        }
+    }
+    assert_in_range(bad, 10, 40);
+    assert_int_equal(kstate_timers(back, KSTATE_EVENT), 0);
+    disk_fini(&d);
+    kstate_free(&back);
+    kstate_free(&k);
+}
+
+static void
+an_entry_that_is_there_twice_is_refused(void **state)
+{
+    struct kstate *k = fresh(), *back;
+    struct disk d = {.n = 0};
+    struct err e;
+    size_t i;
+
+    (void)state;
+    enter(k, 1);
+    fill(k);
+    round_to(&d, k, 1);
+    back = restored(&d);
+    for (i = 0; i < d.n; i++) {
+        struct kstate_entry v = disk_entry(&d.at[i]);
+
+        assert_int_equal(kstate_load(back, &v, &e), ERR_IO);
+    }
+    disk_fini(&d);
+    kstate_free(&back);
+    kstate_free(&k);
+}
+
+static void
+tools_can_read_what_is_stored(void **state)
+{
+    struct kstate *k = fresh();
+    struct disk d = {.n = 0};
+    struct key key = key_of(1);
+    struct kstate_bytes b;
+    size_t i, seen = 0;
+    struct err e;
+
+    (void)state;
+    enter(k, 1);
+    set_text(k, W, "value");
+    put_text(k, M, "part", "map value");
+    add_text(k, L, "x");
+    add_text(k, L, "yy");
+    (void)kstate_timer_add(k, KSTATE_PROCESSING, -5);
+    round_to(&d, k, 1);
+    for (i = 0; i < d.n; i++) {
+        struct kstate_entry v = disk_entry(&d.at[i]);
+        int id = kstate_stored_id(v.ns);
+        struct kstate_stored s;
+
+        assert_int_equal(
+            kstate_stored_read(&v, id < 0 ? KSTATE_VALUE : plain[id].kind, &s,
+                               &e),
+            0);
+        assert_int_equal(s.key.len, key.len);
+        assert_memory_equal(s.key.p, key.bytes, key.len);
+        if (id < 0) {
+            assert_int_equal(s.what, KSTATE_IS_TIMER);
+            assert_int_equal(s.clock, KSTATE_PROCESSING);
+            assert_int_equal(s.ts, -5);
+            seen |= 1;
+        } else if (id == W) {
+            assert_int_equal(s.time, 1000);
+            assert_memory_equal(s.value.p, "value", s.value.len);
+            seen |= 2;
+        } else if (id == M) {
+            assert_int_equal(s.time, KSTATE_NO_TIME);
+            assert_memory_equal(s.part.p, "part", 4);
+            assert_memory_equal(s.value.p, "map value", s.value.len);
+            seen |= 4;
+        } else {
+            assert_int_equal(id, L);
+            assert_int_equal(kstate_stored_element(&s, &b, &e), 1);
+            assert_memory_equal(b.p, "x", 1);
+            assert_int_equal(kstate_stored_element(&s, &b, &e), 1);
+            assert_int_equal(b.len, 2);
+            assert_int_equal(kstate_stored_element(&s, &b, &e), 0);
+            seen |= 8;
+        }
+    }
+    assert_int_equal(seen, 15);
+    disk_fini(&d);
+    kstate_free(&k);
+}
+
+/* ---- timers ---- */
+
+static void
+a_timer_fires_once_with_its_key(void **state)
+{
+    struct kstate *k = fresh();
+    struct disk d = {.n = 0};
+    struct key key = key_of(4);
+    const void *p;
+    uint32_t len;
+    int64_t ts;
+
+    (void)state;
+    enter(k, 4);
+    assert_true(kstate_timer_add(k, KSTATE_EVENT, 500));
+    assert_false(kstate_timer_add(k, KSTATE_EVENT, 500));
+    assert_true(kstate_timer_add(k, KSTATE_PROCESSING, 500));
+    round_to(&d, k, 1);
+    assert_int_equal(d.n, 2);
+    assert_false(kstate_timer_next(k, KSTATE_EVENT, 499, &ts));
+    assert_true(kstate_timer_next(k, KSTATE_EVENT, 500, &ts));
+    assert_int_equal(ts, 500);
+    p = kstate_current(k, &len);
+    assert_int_equal(len, key.len);
+    assert_memory_equal(p, key.bytes, len);
+    kstate_begin(k);
+    set_text(k, V, "fired");
+    assert_true(kstate_timer_add(k, KSTATE_EVENT, 100)); /* past: fires next */
+    kstate_commit(k);
+    assert_true(kstate_timer_next(k, KSTATE_EVENT, 500, &ts));
+    assert_int_equal(ts, 100);
+    kstate_begin(k);
+    kstate_undo(k);
+    assert_false(kstate_timer_next(k, KSTATE_EVENT, 500, &ts));
+
+    round_to(&d, k, 2);
+    assert_int_equal(d.n, 2); /* the value, the other clock's timer */
+    disk_fini(&d);
+    kstate_free(&k);
+}
+
+static void
+timers_of_the_final_firing_are_counted_only(void **state)
+{
+    struct kstate *k = fresh();
+    int64_t ts;
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < 100; i++) {
+        enter(k, i);
+        assert_true(kstate_timer_add(k, KSTATE_EVENT, i));
+        assert_true(kstate_timer_add(k, KSTATE_PROCESSING, i));
+    }
+    kstate_timers_refuse(k, KSTATE_EVENT);
+    for (i = 0; kstate_timer_next(k, KSTATE_EVENT, INT64_MAX, &ts); i++) {
+        kstate_begin(k);
+        assert_false(kstate_timer_add(k, KSTATE_EVENT, ts + 1));
+        if (i % 2 == 0)
+            kstate_commit(k);
+        else
+            kstate_undo(k);
+    }
+
+    assert_int_equal(i, 100);
+    assert_int_equal(kstate_timers_refused(k, KSTATE_EVENT), 50);
+    assert_int_equal(kstate_timers_discard(k, KSTATE_PROCESSING, 30), 30);
+    assert_int_equal(kstate_timers_discard(k, KSTATE_PROCESSING, 1000), 70);
+    assert_int_equal(kstate_keys(k), 0);
+    kstate_free(&k);
+}
+
+/* ---- accumulators that cannot be saved ---- */
+
+static bool refuse;
+
+static uint32_t
+odd_size(const struct agg *a)
+{
+    (void)a;
+    return 8;
+}
+
+static void
+odd_init(const struct agg *a, void *acc)
+{
+    (void)a;
+    memset(acc, 0, 8);
+}
+
+static int
+odd_add(const struct agg *a, void *acc, const struct val *args,
+        const struct rec *r, struct err *e)
+{
+    (void)a;
+    (void)r;
+    (void)e;
+    *(int64_t *)acc += args[0].u.i;
+    return 0;
+}
+
+static int
+odd_encode(const struct agg *a, const void *acc, struct buf *out, struct err *e)
+{
+    (void)a;
+    if (refuse)
+        return err_record(e, CAUSE_USER_ERROR, "a function is no data");
+    buf_add(out, acc, 8);
+    return 0;
+}
+
+static int
+odd_decode(const struct agg *a, void *acc, const char *bytes, size_t len,
+           struct err *e)
+{
+    (void)a;
+    if (len != 8)
+        return err_set(e, ERR_IO, "damaged");
+    memcpy(acc, bytes, 8);
+    return 0;
+}
+
+static const struct agg_type odd_type = {.name = "odd",
+                                         .size = odd_size,
+                                         .init = odd_init,
+                                         .add = odd_add,
+                                         .encode = odd_encode,
+                                         .decode = odd_decode};
+
+static int
+odd_custom(void *arg, struct agg *a, struct err *e)
+{
+    (void)arg;
+    (void)e;
+    a->type = &odd_type;
+    return 0;
+}
+
+static int
+get_sum(struct kstate *k, int64_t *ret, struct err *e)
+{
+    const void *block = NULL;
+    int r = kstate_agg_get(k, 0, &block, e);
+
+    *ret = block != NULL ? *(const int64_t *)block : -1;
+    return r;
+}
+
+static void
+accumulators_that_cannot_be_saved_are_lost_aloud(void **state)
+{
+    struct kstate_handle h = {.name = "a", .kind = KSTATE_AGG, .ttl_ms = -1};
+    struct aggset *set = NULL;
+    struct disk d = {.n = 0};
+    struct arena arena;
+    struct opt *list;
+    struct kstate *k;
+    struct err e;
+    int64_t sum;
+    int run;
+
+    (void)state;
+    arena_init(&arena);
+    list = opt_new_list(&arena);
+    (void)util_call(&arena, list, "custom", 1);
+    assert_int_equal(aggset_new(list, util_encode, odd_custom, NULL, &set, &e),
+                     0);
+    h.set = set;
+    k = kstate_new(&h, 1);
+    kstate_track(k, MAX_PAR);
+    enter(k, 1);
+    kstate_begin(k);
+    add_int(k, 0, 40);
+    add_int(k, 0, 2);
+    kstate_commit(k);
+    assert_int_equal(get_sum(k, &sum, &e), 0);
+    assert_int_equal(sum, 42);
+    refuse = true;
+    round_to(&d, k, 1);
+    refuse = false;
+    for (run = 0; run < 2; run++) { /* here, and where it is restored */
+        struct val one = val_int(1);
+
+        enter(k, 1);
+        err_clear(&e);
+        assert_int_equal(get_sum(k, &sum, &e), ERR_RECORD);
+        assert_int_equal(e.cause, CAUSE_USER_ERROR);
+        assert_non_null(strstr(e.msg, "state 'a' is lost"));
+        assert_int_equal(kstate_agg_add(k, 0, &one, NULL, &e), ERR_RECORD);
+        kstate_begin(k);
+        kstate_clear(k, 0);
+        kstate_undo(k);
+        assert_int_equal(get_sum(k, &sum, &e), ERR_RECORD);
+        if (run == 0) {
+            kstate_free(&k);
+            k = kstate_new(&h, 1);
+            kstate_track(k, MAX_PAR);
+            disk_load(&d, k, 0, 1);
+        }
+    }
+    kstate_clear(k, 0);
+    add_int(k, 0, 5);
+    assert_int_equal(get_sum(k, &sum, &e), 0);
+    assert_int_equal(sum, 5);
+    kstate_free(&k);
+    disk_fini(&d);
+    aggset_free(&set);
+    arena_fini(&arena);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_value_is_read_as_it_was_set),
+        cmocka_unit_test(a_key_without_state_takes_no_memory),
+        cmocka_unit_test(what_is_too_large_is_refused),
+        cmocka_unit_test(undo_leaves_everything_as_it_was),
+        cmocka_unit_test(undo_of_a_new_key_leaves_no_key),
+        cmocka_unit_test(a_large_map_is_walked_in_order_while_it_changes),
+        cmocka_unit_test(a_walk_ends_when_its_map_or_list_is_cleared),
+        cmocka_unit_test(what_has_expired_is_not_returned),
+        cmocka_unit_test(reading_extends_where_it_shall),
+        cmocka_unit_test(cleaning_frees_what_has_expired_in_bounded_pieces),
+        cmocka_unit_test(the_end_of_the_input_expires_nothing),
+        cmocka_unit_test(rounds_delete_what_has_expired),
+        cmocka_unit_test(the_ttl_may_be_another_in_the_next_run),
+        cmocka_unit_test(a_round_has_only_what_changed),
+        cmocka_unit_test(changes_while_a_round_is_saved_belong_to_the_next),
+        cmocka_unit_test(what_no_round_has_is_not_deleted),
+        cmocka_unit_test(handles_keep_their_ids_by_name),
+        cmocka_unit_test(a_damaged_blob_is_refused),
+        cmocka_unit_test(damaged_entries_are_refused),
+        cmocka_unit_test(an_entry_that_is_there_twice_is_refused),
+        cmocka_unit_test(tools_can_read_what_is_stored),
+        cmocka_unit_test(a_timer_fires_once_with_its_key),
+        cmocka_unit_test(timers_of_the_final_firing_are_counted_only),
+        cmocka_unit_test(accumulators_that_cannot_be_saved_are_lost_aloud),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
