@@ -281,4 +281,91 @@ add_int(struct kstate *k, uint32_t h, int64_t v)
     assert_int_equal(kstate_agg_add(k, h, args, NULL, NULL), 0);
 }
 
+/* ---- a state to try ---- */
+
+enum { V, W, R, L, M, N, H_COUNT };
+
+/* V value; W value with ttl 100; R value with ttl 100 that reading extends;
+ * L list; M map; N map with ttl 100. */
+static const struct kstate_handle util_handles[H_COUNT] = {
+    {.name = "v", .kind = KSTATE_VALUE, .id = V, .ttl_ms = -1},
+    {.name = "w", .kind = KSTATE_VALUE, .id = W, .ttl_ms = 100},
+    {.name = "r",
+     .kind = KSTATE_VALUE,
+     .id = R,
+     .ttl_ms = 100,
+     .ttl_read = true},
+    {.name = "l", .kind = KSTATE_LIST, .id = L, .ttl_ms = -1},
+    {.name = "m", .kind = KSTATE_MAP, .id = M, .ttl_ms = -1},
+    {.name = "n", .kind = KSTATE_MAP, .id = N, .ttl_ms = 100}};
+
+static inline struct kstate *
+fresh(void)
+{
+    struct kstate *k = kstate_new(util_handles, H_COUNT);
+
+    kstate_track(k, MAX_PAR);
+    kstate_now(k, 1000, 1000);
+    return k;
+}
+
+static inline struct kstate *
+restored(const struct disk *d)
+{
+    struct kstate *k = fresh();
+
+    disk_load(d, k, 0, 1);
+    return k;
+}
+
+static inline void
+fill(struct kstate *k)
+{
+    set_text(k, V, "one");
+    set_text(k, W, "a text of more than sixteen bytes");
+    put_text(k, M, "b", "2");
+    put_text(k, M, "a", "1");
+    add_text(k, L, "x");
+    add_text(k, L, "y");
+    (void)kstate_timer_add(k, KSTATE_EVENT, 50);
+}
+
+static inline void
+expect_filled(struct kstate *k)
+{
+    int64_t ts;
+
+    assert_string_equal(get_text(k, V), "one");
+    assert_string_equal(get_text(k, W), "a text of more than sixteen bytes");
+    assert_string_equal(map_text(k, M), "a=1 b=2");
+    assert_string_equal(list_text(k, L), "x y");
+    assert_int_equal(kstate_timers(k, KSTATE_EVENT), 1);
+    assert_int_equal(kstate_timers(k, KSTATE_PROCESSING), 0);
+    assert_true(kstate_timer_bound(k, KSTATE_EVENT, &ts));
+    assert_true(ts <= 50);
+}
+
+static inline void
+spoil(struct kstate *k)
+{
+    set_text(k, V, "two");
+    set_text(k, V, "three, and much longer than it was");
+    kstate_clear(k, W);
+    set_text(k, W, "w");
+    assert_true(remove_text(k, M, "a"));
+    put_text(k, M, "a", "new");
+    put_text(k, M, "b", "a longer text than it was before");
+    put_text(k, M, "c", "3");
+    assert_string_equal(map_text(k, M),
+                        "a=new b=a longer text than it was before c=3");
+    kstate_clear(k, M);
+    put_text(k, M, "d", "4");
+    add_text(k, L, "z");
+    kstate_clear(k, L);
+    add_text(k, L, "q");
+    assert_true(kstate_timer_delete(k, KSTATE_EVENT, 50));
+    assert_true(kstate_timer_add(k, KSTATE_EVENT, 60));
+    assert_true(kstate_timer_add(k, KSTATE_PROCESSING, 50));
+}
+
 #endif
