@@ -20,6 +20,7 @@ winstate_new(const struct window_spec *spec, const struct aggset *set)
     w->wm = w->target = WM_NONE;
     w->last_end = INT64_MIN;
     w->late_purge = INT64_MAX;
+    w->cut = INT64_MIN;
     table_init(&w->late, 8);
     table_init(&w->fire.merged, set->size);
     w->scratch = mem_alloc(set->size);
@@ -95,6 +96,7 @@ winstate_free(struct winstate **wp)
     free(w->fire.group_at);
     buf_fini(&w->fire.place.key);
     buf_fini(&w->swept.key);
+    buf_fini(&w->expired.key);
     free(w->sweeps);
     free(w->slices);
     free(w->doomed);

@@ -225,6 +225,19 @@ void winstate_adopt(struct winstate *w, int64_t start, int64_t first,
  */
 MUST_USE int winstate_sweep(struct winstate *w, uint32_t max, struct err *e);
 
+/* ---- keys that end ---- */
+
+/**
+ * Let a pass over the keys that have not changed for ttl go on, or begin one.
+ *
+ * @param now     by the clock that the blocks' times are of; WM_NONE: none.
+ * @param mono_ms monotonic. @param max entries to look at.
+ * @return 1 there is more to do now, 0, < 0 the store's. Between messages,
+ *         while nothing fires.
+ */
+MUST_USE int winstate_expire(struct winstate *w, int64_t now, int64_t mono_ms,
+                             uint32_t max, struct err *e);
+
 /** Bytes of one block. */
 size_t winstate_block_size(const struct winstate *w);
 /** Entries held; bytes held without what blocks own. */

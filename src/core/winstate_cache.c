@@ -133,9 +133,8 @@ may_be_evicted(const struct slice *s, uint64_t hash)
 
 /* ---- finding ---- */
 
-/* Move an entry of the old table, with its block, to the young one. */
-static struct table_entry *
-move(struct winstate *w, struct slice *s, struct table_entry *o)
+struct table_entry *
+winstate_move(struct winstate *w, struct slice *s, struct table_entry *o)
 {
     struct table_entry *en;
     bool fresh;
@@ -220,7 +219,7 @@ winstate_find(struct winstate *w, struct slice *s, const struct partial *head,
     if (en == NULL) {
         en = find_old(s, head->hash, head->key, head->key_len);
         if (en != NULL)
-            en = move(w, s, en);
+            en = winstate_move(w, s, en);
     }
     *ret = en;
     if (en != NULL || !s->partly || !may_be_evicted(s, head->hash))
@@ -240,6 +239,15 @@ forget_moved(struct entry_list *l)
             l->items[n++] = l->items[i];
     l->n = n;
     return was - n;
+}
+
+void
+winstate_old_free(struct winstate *w, struct slice *s)
+{
+    (void)forget_moved(&s->dirty);
+    w->frozen_left -= forget_moved(&s->frozen);
+    table_fini(&s->old);
+    s->moved = 0;
 }
 
 /* Whether an entry is not in the newest durable round: it is dirty, or only
@@ -263,17 +271,14 @@ drop_old(struct winstate *w, struct slice *s, bool under_way, uint32_t max)
         struct table_entry *en = table_next(&s->old, &s->drop);
 
         if (en == NULL) {
-            (void)forget_moved(&s->dirty);
-            w->frozen_left -= forget_moved(&s->frozen);
-            table_fini(&s->old);
-            s->moved = 0;
+            winstate_old_free(w, s);
             return max;
         }
         if ((en->flags & ENTRY_MOVED) != 0)
             continue;
         max--;
         if (must_stay(w, en, under_way)) {
-            (void)move(w, s, en);
+            (void)winstate_move(w, s, en);
             continue;
         }
         note_evicted(w, s, en->hash);
@@ -284,9 +289,8 @@ drop_old(struct winstate *w, struct slice *s, bool under_way, uint32_t max)
     return 0;
 }
 
-/* The young tables become old: all old ones are empty. */
-static void
-turn(struct winstate *w)
+void
+winstate_turn(struct winstate *w)
 {
     uint32_t i;
 
@@ -313,7 +317,7 @@ drop_some(struct winstate *w, bool under_way, uint32_t max)
             max = drop_old(w, w->slices[i], under_way, max);
     if (i < w->slice_count || max == 0)
         return;
-    turn(w);
+    winstate_turn(w);
     w->dropping = false;
 }
 
@@ -365,7 +369,7 @@ winstate_trim(struct winstate *w, uint64_t durable, uint32_t max)
     measure(w, under_way, &h);
     if (!w->dropping && h.bytes > w->budget / 2) {
         if (h.old == 0)
-            turn(w);
+            winstate_turn(w);
         else if (h.young > w->budget / 2 || h.bytes > w->budget)
             /* If nearly all must stay, it would be moved to and fro. */
             w->dropping = h.dirty < h.entries - h.entries / 4;

@@ -6,6 +6,7 @@
  * | winstate_fire.c  | firing, late rows, purging                      |
  * | winstate_save.c  | rounds: what is dirty, freezing, saving, loading |
  * | winstate_cache.c | a bounded memory over the store                 |
+ * | winstate_ttl.c   | keys without window that end by ttl             |
  *
  * An entry and the rounds. Two bits take turns: entries of the round under
  * way carry w->dirty_bit, those that are frozen and not saved yet the other
@@ -45,6 +46,9 @@ enum {
     ENTRY_ROUND = 6,   /* bits from here on: the round that saved it, modulo */
     ENTRY_ROUNDS = 64,
 };
+
+/* Of a value in the store: flags and count, then the accumulators. */
+enum { WINSTATE_VALUE_HEAD = 5 };
 
 struct filter; /* which keys may be evicted */
 
@@ -153,6 +157,12 @@ struct winstate {
     size_t sweep_cap;
     uint32_t sweep_count;
     struct store_place swept; /* in the last one */
+    /* Keys that end by ttl. */
+    bool expiring;      /* a pass is under way */
+    int64_t cut;        /* of the newest pass: what changed last up to here */
+    int64_t pass_ms;    /* when it began, monotonic */
+    uint64_t pass_left; /* keys it left */
+    struct store_place expired;
 };
 
 /* ---- winstate.c ---- */
@@ -236,6 +246,13 @@ const struct err *winstate_unsaved_why(struct winstate *w);
 MUST_USE int winstate_find(struct winstate *w, struct slice *s,
                            const struct partial *head, struct table_entry **ret,
                            struct err *e);
+/** Move an entry of the old table, with its block, to the young one. */
+struct table_entry *winstate_move(struct winstate *w, struct slice *s,
+                                  struct table_entry *o);
+/** The young tables become old: all old ones are empty. */
+void winstate_turn(struct winstate *w);
+/** Free an old table of which every entry has MOVED. */
+void winstate_old_free(struct winstate *w, struct slice *s);
 /** Whether a key of a slice is in memory. */
 bool winstate_holds(const struct slice *s, uint64_t hash, const void *key,
                     uint32_t len);

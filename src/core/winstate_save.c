@@ -10,7 +10,7 @@
 
 enum {
     BLOB_VERSION = 1,
-    VALUE_HEAD = 5,  /* flags, count */
+    VALUE_HEAD = WINSTATE_VALUE_HEAD,
     VALUE_TYPES = 1, /* as ENTRY_TYPES; no accumulators follow */
     VALUE_UNSAVED = 2,
     SLICE_SIZE = 24 /* in the blob */

@@ -30,6 +30,7 @@ enum {
     SAVE_STEP = 64,        /* entries between two looks at the clock */
     SAVE_NS = 1000 * 1000, /* of one piece */
     FULL_WAIT_MS = 5,      /* between two looks whether memory has room */
+    EXPIRE_PIECE = 4096,
 };
 
 /* A watermark that fires no global window. */
@@ -54,6 +55,7 @@ struct op_global {
     struct snapshot *snap;   /* while saving */
     bool full;               /* memory is, until the last round is durable */
     int64_t latency_ms, late_since_ms; /* of re-fired rows */
+    int64_t wm;                        /* reached */
 };
 
 static void
@@ -219,6 +221,7 @@ global_mark(struct op *op, const struct mark *m, struct err *e)
                                        ? WM_UPDATING
                                        : m->wm);
         agg_rows_times(g->rows, m->wm);
+        g->wm = m->wm;
         atomic_store_explicit(&op->count->watermark, m->wm,
                               memory_order_relaxed);
     } else {
@@ -505,6 +508,19 @@ global_batch(struct op *op, struct batch *b, struct err *e)
     return leave(g, add_batch(g, b, e));
 }
 
+/* Keys without window end by ttl. @return as winstate_expire() */
+static int
+expire(struct op_global *g, struct err *e)
+{
+    int64_t now = g->op.step->event_time ? g->wm : clock_wall_ms();
+
+    if (g->window.ttl < 0 || now == WM_MAX)
+        return 0;
+    enter_script(&g->op);
+    return leave(
+        g, winstate_expire(g->state, now, g->op.env->now_ms, EXPIRE_PIECE, e));
+}
+
 static int
 global_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
 {
@@ -521,6 +537,11 @@ global_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
         if ((r == 1 || g->full) && *ret_wait > FULL_WAIT_MS)
             *ret_wait = FULL_WAIT_MS;
     }
+    r = expire(g, e);
+    if (r < 0)
+        return r;
+    if (r == 1)
+        *ret_wait = 0;
     if (g->late_since_ms < 0)
         return 0;
     left = g->late_since_ms + g->latency_ms - op->env->now_ms;
@@ -593,6 +614,7 @@ global_init(struct op_global *g, struct err *e)
     if (g->window.updating && g->op.step->kind == STEP_GLOBAL)
         g->latency_ms -= g->latency_ms / 2; /* the local phase has the rest */
     g->late_since_ms = -1;
+    g->wm = WM_NONE;
     g->late_output = opt_str(g->op.step->opts, "late_output", NULL);
     batch_init(&g->late);
     r = agg_args_init(&g->args, &g->op, e);
