@@ -102,6 +102,9 @@ on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *m, void *opaque)
     (void)rk;
     if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR || atomic_load(&h->closing))
         return;
+    if (m->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE ||
+        m->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT)
+        return; /* given up because another one failed, which is told */
     (void)err_set(&e, ERR_UNAVAILABLE,
                   "%s: a message to %s[%" PRId32 "] (%s%.*s%s) was not "
                   "delivered: %s (%s)",
