@@ -105,6 +105,19 @@ without_marker(const struct decide_in *in)
     return in->store.pending != 0 ? DECIDE_DISCARD : DECIDE_RUN;
 }
 
+/* The marker of this prefix cannot say what became of the redo. */
+static enum decision
+redo_elsewhere(const struct decide_in *in, struct err *e)
+{
+    if (in->recover == RECOVER_REWIND)
+        return DECIDE_DISCARD;
+    return refuse(in, "its redo was written under another prefix",
+                  "set transactional_id_prefix back and start the job once, so "
+                  "that the redo is completed or discarded; or "
+                  "--recover=rewind discards it (its rows may be doubled)",
+                  e);
+}
+
 enum decision
 decide(const struct decide_in *in, struct err *e)
 {
@@ -115,6 +128,8 @@ decide(const struct decide_in *in, struct err *e)
         return without_marker(in);
     if (s->complete == 0 && s->pending == 0)
         return fresh_dir(in, e);
+    if (s->pending != 0 && in->redo_other_prefix)
+        return redo_elsewhere(in, e);
     if (!in->marker.found) {
         /* None yet: the first round was never committed, the job had no
          * exactly_once sink of this prefix before, or it is a copy. A redo

@@ -31,6 +31,7 @@ struct decide_in {
     bool store_had_txn;       /* so had the one that wrote the checkpoint,
                                  with the same prefix */
     const char *redo_owner;   /* who wrote the pending redo, "" if none */
+    bool redo_other_prefix;   /* it was written under another prefix */
     struct txn_marker marker; /* of has_txn only */
     enum conn_recover recover;
 };

@@ -82,10 +82,12 @@ check_rival(struct job *j, struct err *e)
 struct pending {
     bool finishes;             /* the job ends with it */
     char owner[TXN_OWNER_MAX]; /* who wrote it */
+    bool other_prefix;         /* not under the plan's prefix */
 };
 
 static int
-read_blobs(struct store_reader *r, struct pending *ret, struct err *e)
+read_blobs(struct store_reader *r, const char *prefix, struct pending *ret,
+           struct err *e)
 {
     const void *bytes;
     size_t len;
@@ -96,11 +98,17 @@ read_blobs(struct store_reader *r, struct pending *ret, struct err *e)
         rc = store_reader_blob(r, "owner", &bytes, &len, e);
     if (rc == 1 && len < sizeof ret->owner)
         memcpy(ret->owner, bytes, len);
+    if (rc >= 0 && prefix != NULL) {
+        rc = store_reader_blob(r, "txn", &bytes, &len, e);
+        ret->other_prefix =
+            rc == 0 || len != strlen(prefix) || memcmp(bytes, prefix, len) != 0;
+    }
     return rc < 0 ? rc : 0;
 }
 
 static int
-read_pending(struct home *h, struct pending *ret, struct err *e)
+read_pending(struct home *h, const char *prefix, struct pending *ret,
+             struct err *e)
 {
     struct store_reader *r = NULL;
     int rc = store_reader_new(h->store, &r, e);
@@ -109,7 +117,7 @@ read_pending(struct home *h, struct pending *ret, struct err *e)
     if (rc == 0)
         rc = store_reader_begin(r, STORE_VIEW_NEWEST, e);
     if (rc == 0) {
-        rc = read_blobs(r, ret, e);
+        rc = read_blobs(r, prefix, ret, e);
         store_reader_end(r);
     }
     store_reader_free(&r);
@@ -164,6 +172,7 @@ read_in(struct job *j, struct decide_in *ret, struct pending *pending,
         struct err *e)
 {
     struct home *h = &j->run->home;
+    int r;
 
     *ret = (struct decide_in){.job = j->plan->name,
                               .dir = h->dir,
@@ -176,7 +185,9 @@ read_in(struct job *j, struct decide_in *ret, struct pending *pending,
     ret->redo_owner = pending->owner;
     if (h->status.pending == 0 || h->status.pending_damaged)
         return 0;
-    return read_pending(h, pending, e);
+    r = read_pending(h, j->plan->txn_prefix, pending, e);
+    ret->redo_other_prefix = pending->other_prefix;
+    return r;
 }
 
 /* A start that will be refused whatever happens until then must not fence a

@@ -1,5 +1,6 @@
 #include "run/rounds.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,6 +203,7 @@ check_timeout(struct rounds *r, int64_t now_ms, struct err *e)
         now_ms - r->begun_ms - (int64_t)r->overdue * p->checkpoint_timeout_ms;
     const struct plan_step *s;
     uint32_t subtask = 0;
+    char number[16] = "";
 
     if (p->checkpoint_timeout_ms <= 0 || over < p->checkpoint_timeout_ms)
         return 0;
@@ -210,12 +212,14 @@ check_timeout(struct rounds *r, int64_t now_ms, struct err *e)
     (void)pthread_mutex_lock(&r->lock);
     s = waits_for(r, &subtask);
     (void)pthread_mutex_unlock(&r->lock);
+    if (s != NULL)
+        (void)snprintf(number, sizeof number, "[%u]", subtask);
     (void)err_set(e, ERR_UNAVAILABLE,
                   "checkpoint %llu did not end within its timeout of %lld ms: "
-                  "held by %s[%u]",
+                  "held by %s%s",
                   (unsigned long long)r->current,
                   (long long)p->checkpoint_timeout_ms,
-                  s != NULL ? s->name : "the commit", subtask);
+                  s != NULL ? s->name : "the commit", number);
     e->flags |= ERR_RETRIABLE;
     err_hint(e, "checkpoint.timeout, checkpoint.tolerable_failures");
     if ((int64_t)r->overdue > p->checkpoint_tolerable)

@@ -33,7 +33,8 @@ struct situation {
     enum dir dir;
     enum mark mark;
     bool other_lineage, had_txn, damaged, has_txn;
-    bool other_owner; /* the marker is not of the redo's own attempt */
+    bool other_prefix; /* the redo was written under another one */
+    bool other_owner;  /* the marker is not of the redo's own attempt */
     enum conn_recover recover;
 };
 
@@ -54,6 +55,8 @@ expected(const struct situation *s)
 
     if (!s->has_txn) /* no sink asks for a marker */
         return has_redo(s) ? 'D' : 'R';
+    if (has_redo(s) && s->other_prefix) /* its marker is elsewhere */
+        return s->recover == RECOVER_REWIND ? 'D' : 'X';
     if (s->mark == NONE)
         return s->dir == AT_N && (!s->had_txn || s->recover == RECOVER_FRESH)
                    ? 'R'
@@ -92,6 +95,7 @@ input_of(const struct situation *s)
                            .has_txn = s->has_txn,
                            .store_had_txn = s->had_txn,
                            .recover = s->recover,
+                           .redo_other_prefix = s->other_prefix,
                            .redo_owner = s->other_owner ? "here:7 cafe"
                                          : has_redo(s) ? "elsewhere:42 0badcafe"
                                                        : ""};
@@ -126,7 +130,8 @@ static void
 assert_refusal(const struct situation *s, const struct err *e)
 {
     char number[32];
-    bool damage = s->damaged && s->mark == NEXT && !s->other_lineage;
+    bool damage =
+        s->damaged && s->mark == NEXT && !s->other_lineage && !s->other_prefix;
 
     assert_int_equal(e->code, damage ? ERR_IO : ERR_CONFIG);
     assert_true(e->hint[0] != '\0');
@@ -174,15 +179,17 @@ check_flags(struct situation *s)
     unsigned n;
     int recover;
 
-    for (n = 0; n < 32; n++)
+    for (n = 0; n < 64; n++)
         for (recover = RECOVER_NOT; recover <= RECOVER_DISCARD; recover++) {
             s->other_lineage = (n & 1) != 0;
             s->had_txn = (n & 2) != 0;
             s->damaged = (n & 4) != 0;
             s->has_txn = (n & 8) != 0;
             s->other_owner = (n & 16) != 0;
+            s->other_prefix = (n & 32) != 0;
             s->recover = (enum conn_recover)recover;
-            if ((s->damaged || s->other_owner) && !has_redo(s))
+            if ((s->damaged || s->other_owner || s->other_prefix) &&
+                !has_redo(s))
                 continue;
             check(s);
         }
