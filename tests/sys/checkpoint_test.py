@@ -396,7 +396,7 @@ def a_part_that_is_shorter_than_recorded_is_named(binary):
         with open(f.at("out", parts[-1]), "r+b") as part:
             part.truncate(1)
         must_hold(f.finish(code=74),
-                  parts[-1][1:-len(".inprogress")], "checkpoint 3")
+                  parts[-1][1:-len(".inprogress")], "has 1 bytes in progress")
 
 
 # --- savepoints ----------------------------------------------------------------
