@@ -613,6 +613,10 @@ an_automatic_name_of_a_process_is_no_identity(void **state)
             "j.lua:5",
             "name these steps first: process-1 (j.lua:5), process-2 "
             "(j.lua:6)");
+    refuses(NAMED(KEY, MINUTE, COUNT), ONE(AUTO_PROC("1", "5", KEY, "x")),
+            "j.lua:5", "name these steps first: process-1 (j.lua:5)");
+    refuses(ONE(AUTO_PROC("1", "5", KEY, "x")), NAMED(KEY, MINUTE, COUNT),
+            "j.lua:5", "name these steps first: process-1 (j.lua:5)");
 }
 
 int

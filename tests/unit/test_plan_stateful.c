@@ -270,6 +270,30 @@ a_clock_behind_an_exchange_begins_a_chain(void **state)
     tree_free(&t);
 }
 
+static void
+options_of_slots_and_chains_are_the_window_s_and_not_its_clock_s(void **state)
+{
+    const struct plan_step *clock;
+    const struct plan *p;
+    struct tree t;
+
+    (void)state;
+    p = build(&t, "agg_phase_strategy:'ONE_PHASE'",
+              "{kind:'source', name:'in', " AT(
+                  "1") ", connector:'kafka',"
+                       " conn:{topic:'t'}, chaining:'never'}"
+                       "{kind:'aggregate', name:'a', " AT(
+                           "5") ", " KEY "window:{" MINUTE
+                                ", clock:'processing'}, " COUNT
+                                " chaining:'never', slot_sharing_group:'g', "
+                                "inputs:[{step:1}]}" OUT("2"));
+    clock = tree_step(p, "a", STEP_CLOCK);
+    assert_int_equal(input(p, clock, 0)->kind, EDGE_CHAIN);
+    assert_string_equal(clock->group, "default");
+    assert_string_equal(tree_step(p, "a", STEP_AGGREGATE)->group, "g");
+    tree_free(&t);
+}
+
 /* ---- s.same ---- */
 
 #define SAME(input, rest) AGG("b", "6", "kind:'same'", input, rest)
@@ -323,14 +347,12 @@ same_needs_rows_of_an_append_window(void **state)
                    ", or the inputs have windows that differ");
     refuse("",
            IN TIME AGG("a", "5", HOP, "2", COUNT)
-               AGG("c", "5", MINUTE, "2", COUNT) "{kind:'aggregate', "
-                                                 "name:'b', " AT(
-                                                     "6") ", " KEY
-                                                          "window:{kind:'same',"
-                                                          " place:'j.lua:4'},"
-                                                          " " COUNT
-                                                          " inputs:[{step:3}, "
-                                                          "{step:4}]}" OUT("5"),
+               AGG("c", "5", MINUTE, "2",
+                   COUNT) "{kind:'aggregate', "
+                          "name:'b', " AT("6") ", " KEY "window:{kind:'same',"
+                                               " place:'j.lua:4'},"
+                                               " " COUNT " inputs:[{step:3}, "
+                                               "{step:4}]}" OUT("5"),
            "j.lua:4", text);
 }
 
@@ -423,7 +445,7 @@ connected_streams_are_hashed_by_keys_of_their_own(void **state)
                        " inputs:[{step:3}]}"
                        "{kind:'process', name:'p', " AT(
                            "5") ", " KEY "right:{key:[{name:'u', "
-                                         "field:'a.u'}], on_null:'fail'},"
+                                "field:'a.u'}], on_null:'fail'},"
                                 " state:[], on_left:@1, on_right:@2, "
                                 "inputs:[{step:2},"
                                 " {step:4, side:'right'}]}") OUT("5"));
@@ -662,6 +684,40 @@ the_quarantine_reads_what_may_fail(void **state)
     tree_free(&t);
 }
 
+#define RIGHT_NULL                                                             \
+    IN "{kind:'process', name:'p', " AT(                                       \
+        "5") ", " KEY                                                          \
+             "right:{key:[{name:'k', field:'k'}], key_place:'j.lua:4',"        \
+             " on_null:'quarantine'}, state:[], on_left:@1, on_right:@2,"      \
+             " inputs:[{step:1}, {step:1, side:'right'}]}"
+
+static void
+the_quarantine_reads_both_sides_and_no_clock(void **state)
+{
+    const struct plan_step *s;
+    const struct plan *p;
+    struct tree t;
+
+    (void)state;
+    p = build(&t, QUARANTINE, RIGHT_NULL OUT("2"));
+    s = tree_step(p, "quarantine", STEP_SINK);
+    assert_int_equal(s->in_count, 1);
+    assert_int_equal(p->steps[input(p, s, 0)->from].kind, STEP_PROCESS);
+    tree_free(&t);
+
+    p = build(&t, QUARANTINE,
+              IN "{kind:'aggregate', name:'a', " AT(
+                  "5") ", on_error:"
+                       "'quarantine', " KEY "window:{" MINUTE
+                       ", clock:'processing'}, " COUNT
+                       " inputs:[{step:1}]}" OUT("2"));
+    s = tree_step(p, "quarantine", STEP_SINK);
+    assert_int_equal(s->in_count, 2);
+    assert_int_equal(p->steps[input(p, s, 0)->from].kind, STEP_LOCAL);
+    assert_int_equal(p->steps[input(p, s, 1)->from].kind, STEP_GLOBAL);
+    tree_free(&t);
+}
+
 static void
 a_quarantine_must_be_there_and_be_used(void **state)
 {
@@ -688,6 +744,7 @@ a_quarantine_must_be_there_and_be_used(void **state)
                     " key:[{name:'k', field:'k'}], on_null:'quarantine',"
                     " key_place:'j.lua:3', inputs:[{step:1}]}" OUT("2"),
            "j.lua:3", text);
+    refuse("", RIGHT_NULL OUT("2"), "j.lua:4", text);
 
     p = build(&t, QUARANTINE, IN OUT("1"));
     assert_int_equal(p->step_count, 2);
@@ -734,6 +791,8 @@ main(void)
         cmocka_unit_test(what_merges_has_two_phases_and_the_rest_says_why),
         cmocka_unit_test(processing_time_windows_have_a_hidden_clock),
         cmocka_unit_test(a_clock_behind_an_exchange_begins_a_chain),
+        cmocka_unit_test(
+            options_of_slots_and_chains_are_the_window_s_and_not_its_clock_s),
         cmocka_unit_test(same_takes_the_size_of_the_windows_of_its_rows),
         cmocka_unit_test(same_needs_rows_of_an_append_window),
         cmocka_unit_test(an_aggregate_without_window_is_updating),
@@ -745,6 +804,7 @@ main(void)
         cmocka_unit_test(explain_shows_dedup_top_n_reduce_and_window_functions),
         cmocka_unit_test(split_has_the_outputs_it_names_and_no_other),
         cmocka_unit_test(the_quarantine_reads_what_may_fail),
+        cmocka_unit_test(the_quarantine_reads_both_sides_and_no_clock),
         cmocka_unit_test(a_quarantine_must_be_there_and_be_used),
         cmocka_unit_test(every_step_with_state_should_have_a_name),
     };
