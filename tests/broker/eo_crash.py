@@ -83,12 +83,14 @@ def crash_twice(first, hit, second):
 def each(cases, what, f):
     """Run f for all cases; says all that fail."""
     failed = []
-    for case in cases:
+    for n, case in enumerate(cases):
+        if n and n % 50 == 0:
+            say("%d of %d %s, %d failed" % (n, len(cases), what, len(failed)))
         try:
             f(*case)
         except AssertionError as e:
             failed.append("%s: %s" % (case, str(e)[:1500]))
-            say("not ok", case)
+            say("not ok", case, str(e)[:300])
     check(not failed, "%d of %d %s fail:\n" % (len(failed), len(cases), what),
           "\n".join(failed))
 
