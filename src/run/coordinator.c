@@ -468,8 +468,7 @@ attempt(struct job *j, struct run *run)
     job_loop(j);
     /* Whoever closed stdout stopped a bounded job as SIGTERM does; another
      * one ends with an error, and with what its last round holds. */
-    if (!j->has_failure &&
-        (!atomic_load(&j->pipe_closed) || j->plan->bounded))
+    if (!j->has_failure && (!atomic_load(&j->pipe_closed) || j->plan->bounded))
         finish_rounds(j, &e);
     atomic_store(&j->running, false);
     if (j->has_failure)

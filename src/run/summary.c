@@ -218,8 +218,7 @@ put_watermark(const struct job *j, struct buf *b)
 
     for (i = 0; !j->already_done && i < j->plan->step_count; i++) {
         /* A quarantine hears of no time from what fails before event_time. */
-        if (j->plan->steps[i].kind != STEP_SINK ||
-            j->plan->steps[i].quarantine)
+        if (j->plan->steps[i].kind != STEP_SINK || j->plan->steps[i].quarantine)
             continue;
         step_sums(j, j->plan->steps[i].logical, &sums);
         wm = sums.watermark < wm ? sums.watermark : wm;
