@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "core/panes.h"
 #include "core/winstate.h"
 #include "format/json.h"
 #include "main/cli_value.h"
@@ -298,7 +299,8 @@ plain_agg(void *arg, struct agg *a, struct err *e)
 {
     struct script *s = arg;
 
-    a->opts = opt_at(find_aggs(s, "plain"), 0);
+    if (opt_is(a->opts, "fn", "custom")) /* reduce holds a plain record */
+        a->opts = opt_at(find_aggs(s, "plain"), 0);
     return script_agg(s, a, e);
 }
 
@@ -309,9 +311,10 @@ has_custom(const struct opt *aggs, bool *ret_merge)
     const struct opt *o;
 
     for (o = aggs->first; o != NULL; o = o->next)
-        if (opt_is(o, "fn", "custom")) {
+        if (opt_is(o, "fn", "custom") || opt_is(o, "fn", "reduce")) {
             found = true;
-            *ret_merge = *ret_merge || opt_func(o, "merge") != 0;
+            *ret_merge = *ret_merge || opt_is(o, "fn", "reduce") ||
+                         opt_func(o, "merge") != 0;
         }
     return found;
 }
@@ -321,15 +324,23 @@ static int
 new_set(struct state_step *s, const struct opt *aggs, agg_custom_f *custom,
         struct err *e)
 {
+    const struct opt *window = opt_get(s->desc, "window");
     uint32_t *order, min;
     int r = aggset_new(aggs, json_key_encode, custom, s->script, &s->set, e);
 
     if (r != 0)
         return r;
+    if (s->window.updating)
+        aggset_keep_times(s->set);
     order = mem_zalloc(aggs->len * sizeof *order);
     min = plan_state_places(s->desc, aggs, order);
     aggset_set_places(s->set, order, min);
     free(order);
+    if (opt_is(window, "kind", "count")) {
+        s->inner = s->set;
+        s->set = panes_new(s->inner, (uint64_t)opt_int(window, "size", 1),
+                           (uint64_t)opt_int(window, "slide", 1));
+    }
     return 0;
 }
 
@@ -426,6 +437,7 @@ void
 state_step_close(struct state_step *s)
 {
     aggset_free(&s->set);
+    aggset_free(&s->inner);
     script_free(&s->script);
     free(s->fired);
     s->fired = NULL;

@@ -55,6 +55,7 @@ struct state_step {
     /* from state_step_open() on */
     struct script *script; /* runs custom aggregators; NULL without */
     struct aggset *set;
+    struct aggset *inner; /* count window: what `set` holds, or NULL */
     struct window_spec window;
     int64_t *fired; /* watermark of each subtask then */
     uint32_t fired_count;
