@@ -15,6 +15,8 @@
 #ifndef SCRIPT_CALLS_IMPL_H
 #define SCRIPT_CALLS_IMPL_H
 
+#include <string.h>
+
 #include "script/node.h"
 #include "script/script_impl.h"
 
@@ -205,6 +207,46 @@ MUST_USE int pack_put(struct calls *c, lua_State *L, int idx, struct buf *out,
 /** As pack_put(); tables that are neither list nor map are refused. */
 MUST_USE int pack_put_state(struct calls *c, lua_State *L, int idx,
                             struct buf *out, struct err *e);
+
+/* A number as pack_put() writes it: what most state is. */
+enum { PACK_NUMBER = 9 };
+
+struct pack_number {
+    bool is_int;
+    union {
+        int64_t i;
+        double d;
+    } u;
+};
+
+static inline void
+pack_put_number(char out[PACK_NUMBER], const struct pack_number *n)
+{
+    uint64_t bits;
+    int i;
+
+    memcpy(&bits, &n->u, sizeof bits);
+    out[0] = n->is_int ? 'i' : 'd';
+    for (i = 0; i < 8; i++)
+        out[i + 1] = (char)(bits >> (8 * i));
+}
+
+/** @return false if these are the bytes of something else. */
+static inline bool
+pack_get_number(const char *p, size_t len, struct pack_number *ret)
+{
+    uint64_t bits = 0;
+    int i;
+
+    if (len != PACK_NUMBER || (p[0] != 'i' && p[0] != 'd'))
+        return false;
+    for (i = 0; i < 8; i++)
+        bits |= (uint64_t)(unsigned char)p[i + 1] << (8 * i);
+    ret->is_int = p[0] == 'i';
+    memcpy(&ret->u, &bits, sizeof bits);
+    return true;
+}
+
 /** Push what pack_put() wrote. @return 0 (pushed) or ERR_RECORD (not). May
  * raise for lack of memory. */
 int pack_push_lj(struct calls *c, lua_State *L, const char *bytes, size_t len,

@@ -35,12 +35,21 @@ fail_lj(lua_State *L, const struct state_handle *h, const char *text)
     return luaL_error(L, "state %s: %s", opt_str(h->opts, "name", ""), text);
 }
 
+/* Push a value. Numbers, the common case, are read here. */
 static void
 push_packed_lj(lua_State *L, const struct state_handle *h, const char *p,
                uint32_t len)
 {
+    struct pack_number n;
     struct err e;
 
+    if (pack_get_number(p, len, &n)) {
+        if (n.is_int)
+            lua_pushinteger(L, n.u.i);
+        else
+            lua_pushnumber(L, n.u.d);
+        return;
+    }
     if (pack_push_lj(h->sp->c, L, p, len, &e) != 0)
         (void)fail_lj(L, h, e.msg);
 }
@@ -56,17 +65,40 @@ pack_lj(lua_State *L, const struct state_handle *h, int idx)
         (void)fail_lj(L, h, e.msg);
 }
 
+/* The value at `idx` packed: numbers in `room`, others in sp->bytes. */
+static struct kstate_bytes
+packed_lj(lua_State *L, const struct state_handle *h, int idx,
+          char room[PACK_NUMBER])
+{
+    struct script_process *sp = h->sp;
+    struct pack_number n;
+
+    if (lua_type(L, idx) == LUA_TNUMBER) {
+        n.is_int = lua_isinteger(L, idx);
+        if (n.is_int)
+            n.u.i = lua_tointeger(L, idx);
+        else
+            n.u.d = lua_tonumber(L, idx);
+        pack_put_number(room, &n);
+        return (struct kstate_bytes){.p = room, .len = PACK_NUMBER};
+    }
+    buf_clear(&sp->bytes);
+    pack_lj(L, h, idx);
+    if (sp->bytes.len > KSTATE_VALUE_MAX)
+        (void)fail_lj(L, h, "a value above 64 MiB");
+    return (struct kstate_bytes){.p = sp->bytes.data,
+                                 .len = (uint32_t)sp->bytes.len};
+}
+
 /* Set a value to that at `idx`, not nil. */
 static void
 set_value_lj(lua_State *L, const struct state_handle *h, int idx)
 {
-    struct script_process *sp = h->sp;
+    char room[PACK_NUMBER];
+    struct kstate_bytes v = packed_lj(L, h, idx, room);
     struct err e;
 
-    buf_clear(&sp->bytes);
-    pack_lj(L, h, idx);
-    if (kstate_value_set(sp->conf.state, h->h, sp->bytes.data, sp->bytes.len,
-                         &e) != 0)
+    if (kstate_value_set(h->sp->conf.state, h->h, v.p, v.len, &e) != 0)
         (void)fail_lj(L, h, e.msg);
 }
 
@@ -173,6 +205,7 @@ map_put(lua_State *L)
     const struct state_handle *h = handle_lj(L, STATE_MAP);
     struct script_process *sp = h->sp;
     struct kstate_bytes key = map_key_lj(L, h, 2), value;
+    char room[PACK_NUMBER];
     struct err e;
 
     lua_settop(L, 3);
@@ -180,12 +213,7 @@ map_put(lua_State *L)
         (void)kstate_map_remove(sp->conf.state, h->h, &key);
         return 0;
     }
-    buf_clear(&sp->bytes);
-    pack_lj(L, h, 3);
-    if (sp->bytes.len > KSTATE_VALUE_MAX)
-        return fail_lj(L, h, "a value above 64 MiB");
-    value = (struct kstate_bytes){.p = sp->bytes.data,
-                                  .len = (uint32_t)sp->bytes.len};
+    value = packed_lj(L, h, 3, room);
     if (kstate_map_put(sp->conf.state, h->h, &key, &value, &e) != 0)
         return fail_lj(L, h, e.msg);
     return 0;
@@ -280,16 +308,15 @@ static int
 list_add(lua_State *L)
 {
     const struct state_handle *h = handle_lj(L, STATE_LIST);
-    struct script_process *sp = h->sp;
+    struct kstate_bytes v;
+    char room[PACK_NUMBER];
     struct err e;
 
     lua_settop(L, 2);
     if (lua_isnil(L, 2))
         return fail_lj(L, h, "nil as element of the list");
-    buf_clear(&sp->bytes);
-    pack_lj(L, h, 2);
-    if (kstate_list_add(sp->conf.state, h->h, sp->bytes.data, sp->bytes.len,
-                        &e) != 0)
+    v = packed_lj(L, h, 2, room);
+    if (kstate_list_add(h->sp->conf.state, h->h, v.p, v.len, &e) != 0)
         return fail_lj(L, h, e.msg);
     return 0;
 }
