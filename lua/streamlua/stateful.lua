@@ -138,8 +138,9 @@ end
 
 -- The methods -------------------------------------------------------------
 
--- `kit`: step, take, watch, stream, used, add of steps.lua; `mt` its
--- metatables; `str`, `keyed`, `windowed`, `connected` get the methods.
+-- `kit`: step, take, watch, stream, add, func, windowed, key_text of
+-- steps.lua; `mt` its metatables; `str`, `keyed`, `windowed`, `connected` get
+-- the methods.
 function M.add(kit, mt, str, keyed, windowed, connected)
   local step = kit.step
 

@@ -287,6 +287,11 @@ def what_is_read_at_load_is_part_of_the_plan():
         refused(r"^job\.lua:3: read: " + want, body,
                 modules={"lib/x.csv": text})
     refused(r"^job\.lua:3: read: lib/x\.csv: cannot open: ", body)
+    got, line = call(JOB % ("", 'job:source("in", s.generator { count = 1, '
+                            "fields = { a = 1 } }):map(function(e) "
+                            "return s.read { path = 'x' }[1] end)"
+                            ':sink("out", s.stdout())'), verb="run")
+    assert got == 1 and "read: files are read at load only" in line, line
     # Every load sees another file.
     changing = "local f = assert(io.open('n', 'a')) f:write '{}\\n' f:close() " \
         "s.read { path = 'n' }" + TIMED + ':filter(print):sink("o", s.stdout())'
