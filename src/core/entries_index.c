@@ -7,46 +7,44 @@
 #include "base/mem.h"
 
 enum {
-    SIZE_FIRST = 8,     /* words of a table */
-    SIZE_SPLIT = 1024,  /* a full one of this size is split */
+    SIZE_SPLIT = 1024,  /* words; a full table of this size is split */
     SIZE_MAX16 = 65536, /* where splitting does not help */
-    DEPTH_MAX = 22
+    DEPTH_MAX = 22,
+    COUNT_BITS = 32
 };
 
-/* The head of a table. */
-struct head {
-    uint32_t mask, count, depth;
-};
+/* ---- tables ---- */
 
-static struct head
-head_get(const uint64_t *t)
+static uint32_t
+count_of(uintptr_t ref)
 {
-    return (struct head){.mask = (uint32_t)(t[0] & UINT16_MAX),
-                         .count = (uint32_t)(t[0] >> 16 & UINT16_MAX),
-                         .depth = (uint32_t)(t[0] >> 32)};
+    return (uint32_t)index_words(ref)[0];
 }
 
-static void
-head_set(uint64_t *t, struct head h)
+static uint32_t
+depth_of(uintptr_t ref)
 {
-    t[0] = h.mask | (uint64_t)h.count << 16 | (uint64_t)h.depth << 32;
+    return (uint32_t)(index_words(ref)[0] >> COUNT_BITS);
 }
 
-static uint64_t *
+static uintptr_t
 table_make(struct entry_index *x, uint32_t size, uint32_t depth)
 {
     uint64_t *t = mem_zalloc(size * sizeof *t);
+    uint32_t bits = (uint32_t)__builtin_ctz(size / INDEX_SIZE_FIRST);
 
-    head_set(t, (struct head){.mask = size - 1, .depth = depth});
+    static_assert(SIZE_MAX16 / INDEX_SIZE_FIRST < 1 << 15, "fits the bits");
+    assert(((uintptr_t)t & ((1u << INDEX_SIZE_BITS) - 1)) == 0);
+    t[0] = (uint64_t)depth << COUNT_BITS;
     x->bytes += size * sizeof *t;
-    return t;
+    return (uintptr_t)t | bits;
 }
 
 static void
-table_drop(struct entry_index *x, uint64_t *t)
+table_drop(struct entry_index *x, uintptr_t ref)
 {
-    x->bytes -= ((size_t)index_mask(t) + 1) * sizeof *t;
-    free(t);
+    x->bytes -= ((size_t)index_mask(ref) + 1) * sizeof(uint64_t);
+    free(index_words(ref));
 }
 
 void
@@ -57,9 +55,9 @@ index_init(struct entry_index *x)
 
 /* Tables stand in the directory 2^(depth - their depth) times in a row. */
 static size_t
-repeats(const struct entry_index *x, const uint64_t *t)
+repeats(const struct entry_index *x, uintptr_t ref)
 {
-    return (size_t)1 << (x->depth - head_get(t).depth);
+    return (size_t)1 << (x->depth - depth_of(ref));
 }
 
 void
@@ -67,7 +65,7 @@ index_fini(struct entry_index *x)
 {
     size_t i, step;
 
-    if (x->depth == 0 && x->one != NULL)
+    if (x->depth == 0 && x->one != 0)
         table_drop(x, x->one);
     for (i = 0; x->depth != 0 && i < (size_t)1 << x->depth; i += step) {
         step = repeats(x, x->dir[i]);
@@ -92,50 +90,51 @@ after(uint32_t i, uint32_t mask)
 }
 
 static void
-put(uint64_t *t, uint64_t slot)
+put(uintptr_t ref, uint64_t slot)
 {
-    uint32_t mask = index_mask(t), i = home(slot, mask);
+    uint64_t *t = index_words(ref);
+    uint32_t mask = index_mask(ref), i = home(slot, mask);
 
     while (t[i] != 0)
         i = after(i, mask);
     t[i] = slot;
-    t[0] += 1u << 16; /* the count */
+    t[0]++; /* the count */
 }
 
-/* Let `t` take the place of `was` in the directory. */
+/* Let `ref` take the place of `was` in the directory. */
 static void
-replace(struct entry_index *x, const uint64_t *was, uint32_t hash, uint64_t *t)
+replace(struct entry_index *x, uintptr_t was, uint32_t hash, uintptr_t ref)
 {
     size_t n = repeats(x, was), at, i;
 
     if (x->depth == 0) {
-        x->one = t;
+        x->one = ref;
         return;
     }
     at = (hash >> (32 - x->depth)) & ~(n - 1);
     for (i = 0; i < n; i++)
-        x->dir[at + i] = t;
+        x->dir[at + i] = ref;
 }
 
 static void
-resize(struct entry_index *x, uint64_t *t, uint32_t hash, uint32_t size)
+resize(struct entry_index *x, uintptr_t ref, uint32_t hash, uint32_t size)
 {
-    struct head h = head_get(t);
-    uint64_t *to = table_make(x, size, h.depth);
+    const uint64_t *t = index_words(ref);
+    uintptr_t to = table_make(x, size, depth_of(ref));
     uint32_t i;
 
-    for (i = 1; i <= h.mask; i++)
+    for (i = 1; i <= index_mask(ref); i++)
         if (t[i] != 0)
             put(to, t[i]);
-    replace(x, t, hash, to);
-    table_drop(x, t);
+    replace(x, ref, hash, to);
+    table_drop(x, ref);
 }
 
 static void
 double_dir(struct entry_index *x)
 {
     size_t n = (size_t)1 << x->depth, i;
-    uint64_t **dir = mem_alloc(2 * n * sizeof *dir);
+    uintptr_t *dir = mem_alloc(2 * n * sizeof *dir);
 
     for (i = 0; i < n; i++)
         dir[2 * i] = dir[2 * i + 1] = x->depth == 0 ? x->one : x->dir[i];
@@ -144,50 +143,50 @@ double_dir(struct entry_index *x)
     x->bytes += 2 * n * sizeof *dir;
     free(x->dir);
     x->dir = dir;
-    x->one = NULL;
+    x->one = 0;
     x->depth++;
 }
 
 static void
-split(struct entry_index *x, uint64_t *t, uint32_t hash)
+split(struct entry_index *x, uintptr_t ref, uint32_t hash)
 {
-    struct head h = head_get(t);
-    uint32_t bit = 31 - h.depth, i;
-    uint64_t *half[2];
+    const uint64_t *t = index_words(ref);
+    uint32_t bit = 31 - depth_of(ref), mask = index_mask(ref), i;
+    uintptr_t half[2];
     size_t n, at;
 
-    if (h.depth == x->depth)
+    if (depth_of(ref) == x->depth)
         double_dir(x);
     for (i = 0; i < 2; i++)
-        half[i] = table_make(x, h.mask + 1, h.depth + 1);
-    for (i = 1; i <= h.mask; i++)
+        half[i] = table_make(x, mask + 1, depth_of(ref) + 1);
+    for (i = 1; i <= mask; i++)
         if (t[i] != 0)
             put(half[index_entry(t[i])->hash >> bit & 1], t[i]);
-    n = repeats(x, t);
+    n = repeats(x, ref);
     at = (hash >> (32 - x->depth)) & ~(n - 1);
     for (i = 0; i < n; i++)
         x->dir[at + i] = half[i >= n / 2];
-    table_drop(x, t);
+    table_drop(x, ref);
 }
 
 /* Make room for one more in the table of `hash`. */
-static uint64_t *
+static uintptr_t
 room(struct entry_index *x, uint32_t hash)
 {
     for (;;) {
-        uint64_t *t = index_table(x, hash);
-        struct head h;
+        uintptr_t ref = index_table(x, hash);
+        uint32_t size;
 
-        if (t == NULL)
-            return x->one = table_make(x, SIZE_FIRST, 0);
-        h = head_get(t);
-        if (h.count < (h.mask + 1) / 4 * 3)
-            return t;
-        if (h.mask + 1 < SIZE_SPLIT || h.depth == DEPTH_MAX) {
-            assert(h.mask + 1 < SIZE_MAX16);
-            resize(x, t, hash, (h.mask + 1) * 2);
+        if (ref == 0)
+            return x->one = table_make(x, INDEX_SIZE_FIRST, 0);
+        size = index_mask(ref) + 1;
+        if (count_of(ref) < size / 4 * 3)
+            return ref;
+        if (size < SIZE_SPLIT || depth_of(ref) == DEPTH_MAX) {
+            assert(size < SIZE_MAX16);
+            resize(x, ref, hash, size * 2);
         } else {
-            split(x, t, hash);
+            split(x, ref, hash);
         }
     }
 }
@@ -213,11 +212,11 @@ between(uint32_t i, uint32_t k, uint32_t j)
 void
 index_remove(struct entry_index *x, const struct entry *en)
 {
-    uint64_t *t = index_table(x, en->hash);
+    uintptr_t ref = index_table(x, en->hash);
+    uint64_t *t = index_words(ref);
     uint64_t slot = (uintptr_t)en | (uint64_t)(en->hash & UINT16_MAX)
                                         << INDEX_POINTER_BITS;
-    uint32_t mask = index_mask(t), i, j;
-    struct head h;
+    uint32_t mask = index_mask(ref), i, j;
 
     for (i = home(slot, mask); t[i] != slot; i = after(i, mask))
         assert(t[i] != 0);
@@ -227,28 +226,28 @@ index_remove(struct entry_index *x, const struct entry *en)
             i = j;
         }
     t[i] = 0;
-    t[0] -= 1u << 16;
+    t[0]--; /* the count */
     if (--x->count == 0) {
         index_fini(x);
         return;
     }
-    h = head_get(t);
-    if (h.mask + 1 > SIZE_FIRST && h.count < (h.mask + 1) / 8)
-        resize(x, t, en->hash, (h.mask + 1) / 2);
+    if (mask + 1 > INDEX_SIZE_FIRST && count_of(ref) < (mask + 1) / 8)
+        resize(x, ref, en->hash, (mask + 1) / 2);
 }
 
 struct entry *
 index_next(const struct entry_index *x, struct index_iter *i)
 {
     while (x->count != 0 && i->at >> 32 == 0) {
-        const uint64_t *t = index_table(x, (uint32_t)i->at);
-        uint64_t span = UINT64_C(1) << (32 - head_get(t).depth);
+        uintptr_t ref = index_table(x, (uint32_t)i->at);
+        uint64_t span = UINT64_C(1) << (32 - depth_of(ref));
+        const uint64_t *t = index_words(ref);
 
-        while (i->slot < index_mask(t)) {
+        while (i->slot < index_mask(ref)) {
             i->slot++;
             if (t[i->slot] == 0)
                 continue;
-            i->mask = index_mask(t);
+            i->mask = index_mask(ref);
             return index_entry(t[i->slot]);
         }
         i->at = (i->at & ~(span - 1)) + span;
@@ -260,12 +259,9 @@ index_next(const struct entry_index *x, struct index_iter *i)
 void
 index_gone(const struct entry_index *x, struct index_iter *i)
 {
-    const uint64_t *t;
-
     if (x->count == 0 || i->slot == 0)
         return;
-    t = index_table(x, (uint32_t)i->at);
-    if (index_mask(t) == i->mask)
+    if (index_mask(index_table(x, (uint32_t)i->at)) == i->mask)
         i->slot--; /* another may have moved to its place */
     else
         i->slot = 0; /* the table has shrunk: all have moved */

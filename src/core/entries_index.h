@@ -6,7 +6,7 @@
  * pointers; the entries are the caller's. A table of 1023 slots that is full
  * is split in two; that is the longest an insertion takes.
  *
- * A table is 2^n words. Word 0 is its head: mask, entries, depth. The others
+ * A table is 2^n words. Word 0 is its head: entries, depth. The others
  * are slots: the low 16 bits of the entry's hash above a pointer of 48 bits,
  * or 0. Since these bits give the home of an entry, removing one moves
  * others without looking at them.
@@ -24,9 +24,14 @@
 
 enum { INDEX_POINTER_BITS = 48 };
 
+/* A table as the directory has it: a pointer, with the size (8 words times a
+ * power of two) in its low bits, so that finding an entry looks at the
+ * directory and the slot only. 0: none. */
+enum { INDEX_SIZE_BITS = 4, INDEX_SIZE_FIRST = 8 };
+
 struct entry_index {
-    uint64_t **dir; /* 2^depth tables; several may be the same */
-    uint64_t *one;  /* the directory while depth is 0 */
+    uintptr_t *dir; /* 2^depth tables; several may be the same */
+    uintptr_t one;  /* the directory while depth is 0 */
     uint32_t depth;
     size_t count; /* entries */
     size_t bytes; /* memory held */
@@ -52,16 +57,24 @@ void index_add(struct entry_index *x, struct entry *en);
 /** Remove an entry that is there. @thread the owner. */
 void index_remove(struct entry_index *x, const struct entry *en);
 
-static inline uint64_t *
+static inline uintptr_t
 index_table(const struct entry_index *x, uint32_t hash)
 {
     return x->depth == 0 ? x->one : x->dir[hash >> (32 - x->depth)];
 }
 
-static inline uint32_t
-index_mask(const uint64_t *table)
+static inline uint64_t *
+index_words(uintptr_t ref)
 {
-    return (uint32_t)(table[0] & UINT16_MAX);
+    return (uint64_t *)(ref & ~(((uintptr_t)1 << INDEX_SIZE_BITS) - 1));
+}
+
+static inline uint32_t
+index_mask(uintptr_t ref)
+{
+    return ((uint32_t)INDEX_SIZE_FIRST
+            << (ref & (((uintptr_t)1 << INDEX_SIZE_BITS) - 1))) -
+           1;
 }
 
 static inline struct entry *
@@ -76,10 +89,10 @@ index_entry(uint64_t slot)
 static inline void
 index_prefetch(const struct entry_index *x, uint32_t hash)
 {
-    const uint64_t *t = index_table(x, hash);
+    uintptr_t ref = index_table(x, hash);
 
-    if (t != NULL)
-        __builtin_prefetch(&t[hash & index_mask(t)], 0, 3);
+    if (ref != 0)
+        __builtin_prefetch(&index_words(ref)[hash & index_mask(ref)], 0, 3);
 }
 
 /**
@@ -90,12 +103,12 @@ static inline struct entry *
 index_find(const struct entry_index *x, uint32_t hash, index_same_f *same,
            const void *arg)
 {
-    const uint64_t *t = index_table(x, hash);
-    uint32_t mask, i;
+    uintptr_t ref = index_table(x, hash);
+    uint32_t mask = index_mask(ref), i;
+    const uint64_t *t = index_words(ref);
 
-    if (t == NULL)
+    if (ref == 0)
         return NULL;
-    mask = index_mask(t);
     for (i = hash & mask;; i = (i + 1) & mask) {
         struct entry *en;
 

@@ -193,16 +193,17 @@ void
 kstate_prefetch(const struct kstate *k, uint64_t hash, bool entry)
 {
     uint32_t h = index_hash(hash);
-    const uint64_t *t;
+    uintptr_t ref;
+    uint32_t at;
 
     if (!entry) {
         index_prefetch(&k->keys, h);
         return;
     }
-    t = index_table(&k->keys, h);
-    if (t == NULL || (h & index_mask(t)) == 0)
-        return;
-    __builtin_prefetch(index_entry(t[h & index_mask(t)]), 1, 3);
+    ref = index_table(&k->keys, h);
+    at = h & index_mask(ref);
+    if (ref != 0 && at != 0)
+        __builtin_prefetch(index_entry(index_words(ref)[at]), 1, 3);
 }
 
 const void *

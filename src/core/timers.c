@@ -321,6 +321,14 @@ first_bucket(const struct timers *t, int *ret_wheel, uint64_t *ret_base)
     return NULL;
 }
 
+/* Ask the cache for what giving a timer back and removing it looks at. */
+static void
+fetch(const struct timers *t, const struct timer *tm)
+{
+    __builtin_prefetch(tm->key, 1);
+    index_prefetch(&t->index, tm->e.hash);
+}
+
 /* Take the timers of a bucket out of it: those of one time become due,
  * others move to lower wheels. */
 static void
@@ -343,6 +351,8 @@ empty_bucket(struct timers *t, int wheel, uint64_t base)
         b.items[i]->e.flags |= TIMER_DUE;
         sort_add(&t->due, &b.items[i]->e);
     }
+    for (i = 0; wheel == 1 && i < b.n; i++) /* they are next */
+        fetch(t, b.items[i]);
     bucket_fini(t, &b);
     if (wheel == 0)
         sort_begin(&t->due);
@@ -366,12 +376,27 @@ advance(struct timers *t, uint64_t limit)
     }
 }
 
+/* The same for the timers of one time that come soon, of which there may be
+ * many. */
+static void
+fetch_ahead(const struct timers *t)
+{
+    const struct sort_item *at = &t->due.items[t->due_at];
+    size_t left = t->due.n - t->due_at;
+
+    if (left > 2 * AHEAD)
+        __builtin_prefetch(at[2 * AHEAD].en, 1);
+    if (left > AHEAD && at[AHEAD].en != NULL)
+        fetch(t, (const struct timer *)at[AHEAD].en);
+}
+
 /* The first of those that are due already, or NULL. */
 static struct timer *
 due_first(struct timers *t)
 {
     for (; t->due_at < t->due.n; t->due_at++) {
         sort_upto(&t->due, t->due_at);
+        fetch_ahead(t);
         if (t->due.items[t->due_at].en != NULL)
             return (struct timer *)t->due.items[t->due_at].en;
     }
