@@ -376,6 +376,15 @@ def a_ids(rows, p):
     return out if out else {}
 
 
+def a_collect(rows, p):
+    rows = [(a, r) for a, r in rows if a[0] is not None]
+    if len(rows) > p["limit"]:
+        raise Fails("overflow")
+    rows.sort(key=lambda x: (x[1].ts, x[1].origin, order(canon(x[0][0])),
+                             same_rank(x[0][0])))
+    return [a[0] for a, _ in rows] or None
+
+
 FUNCTIONS = {k[2:]: v for k, v in globals().items() if k.startswith("a_")}
 NUMERIC = {"sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp",
            "percentile"}
@@ -410,10 +419,15 @@ def starts(ts, size, slide, offset):
         s -= slide
 
 
-def window(recs, key, spec, aggs, lateness=0):
-    """key: [(name, function(fields))]; spec: None (global) or (size, slide,
-    offset); aggs: [(name, kind, [function(rec)], params)].
-    Returns rows (dict), late records, counters."""
+def taken(a, r):
+    """Whether an aggregate takes a record."""
+    where = a[3].get("where")
+    return where is None or where(r)
+
+
+def group(recs, key, spec, lateness, accept):
+    """Sort records into windows: [(start, key parts, [what accept gave])],
+    late records, counters. accept(record) raises Fails for a bad one."""
     n = {"records_in": len(recs), "late": 0, "late_windows": 0,
          "null_key": 0, "type": 0, "overflow": 0}
     late, groups = [], {}
@@ -431,30 +445,78 @@ def window(recs, key, spec, aggs, lateness=0):
             late.append(r)
             continue
         n["late_windows"] += len(missed)
-        args = [[f(r) for f in fs] for _, _, fs, _ in aggs]
-        if any(kind in NUMERIC and isinstance(a[0], (str, list, dict, bool))
-               for (_, kind, _, _), a in zip(aggs, args)):
-            n["type"] += 1
+        try:
+            one = accept(r)
+        except Fails as e:
+            n[str(e)] += 1
             continue
         for s in at:
             if s not in missed:
                 groups.setdefault((s, oracle.text(parts)), (parts, []))[
-                    1].append((args, r))
+                    1].append(one)
+    return [(s, *g) for (s, _), g in groups.items()], late, n
+
+
+def window(recs, key, spec, aggs, lateness=0):
+    """key: [(name, function(fields))]; spec: None (global) or (size, slide,
+    offset); aggs: [(name, kind, [function(rec)], params)].
+    Returns rows (dict), late records, counters."""
+    def accept(r):
+        args = [[f(r) for f in a[2]] if taken(a, r) else None for a in aggs]
+        if any(a is not None and kind in NUMERIC and
+               isinstance(a[0], (str, list, dict, bool))
+               for (_, kind, _, _), a in zip(aggs, args)):
+            raise Fails("type")
+        return args, r
+
+    groups, late, n = group(recs, key, spec, lateness, accept)
     rows = []
-    for (s, _), (parts, members) in groups.items():
+    for s, parts, members in groups:
         row = {name: p for (name, _), p in zip(key, parts)}
         if s is not None:
             row["window_start"], row["window_end"] = s, s + spec[0]
         try:
             for i, (name, kind, _, p) in enumerate(aggs):
-                row[name] = FUNCTIONS[kind]([(a[i], r) for a, r in members],
-                                            p)
+                row[name] = FUNCTIONS[kind](
+                    [(a[i], r) for a, r in members if a[i] is not None], p)
         except Fails as e:
             n[str(e)] += 1
             continue
         rows.append(row)
     n["records_out"] = len(rows)
     return rows, late, n
+
+
+def top_n(recs, key, spec, by, n, desc, ties):
+    """Lines of the ranked records, late records, counters."""
+    groups, late, c = group(recs, key, spec, 0, lambda r: r)
+    lines = []
+    for s, _, members in groups:
+        members = [r for r in members if by(r) is not None]
+        members.sort(key=lambda r: (r.ts, r.origin, r.raw.encode()))
+        members.sort(key=lambda r: order(by(r)), reverse=desc)
+        rank = 0
+        for i, r in enumerate(members):
+            if i == 0 or not ties or order(by(r)) != order(by(members[i - 1])):
+                rank = i + 1
+            if rank > n:
+                break
+            tail = '"rank":%d}' % rank
+            if s is not None:
+                tail = '"window_start":%d,"window_end":%d,%s' % (
+                    s, s + spec[0], tail)
+            lines.append(r.raw[:-1] + "," + tail)
+    c["records_out"] = len(lines)
+    return lines, late, c
+
+
+def reduce(recs, key, spec):
+    """Lines of reduce by the sum of i: a record alone is itself."""
+    groups, late, c = group(recs, key, spec, 0, lambda r: r)
+    lines = [m[0].raw if len(m) == 1 else
+             '{"i":%d}' % sum(r.fields["i"] for r in m) for _, _, m in groups]
+    c["records_out"] = len(lines)
+    return lines, late, c
 
 
 def as_records(rows, step):

@@ -196,7 +196,7 @@ class Job:
         rng = self.rng = random.Random("%d/%d" % (seed, number))
         self.input = Input(rng)
         self.lua, self.steps, self.kinds = [], {}, {}
-        self.sinks, self.lates = [], []
+        self.sinks, self.lates, self.lines = [], [], []
         self.strategy = rng.choice(["AUTO", "AUTO", "ONE_PHASE", "TWO_PHASE"])
         self.par, self.slots = rng.randrange(1, 5), rng.randrange(1, 5)
         stream, recs = self.source(1)
@@ -375,7 +375,8 @@ class Job:
             x = "n0" if after_window else "i"
             return 'range("%s")' % x, kind, [field(x)], p
         if after_window and kind not in ("min", "max", "first", "last",
-                                         "count_distinct", "distinct"):
+                                         "count_distinct", "distinct",
+                                         "collect"):
             return None
         return self.of_records(kind, p, x, call, after_window)
 
@@ -397,6 +398,12 @@ class Job:
                 p["q"] = q[0]
                 return call(x, ", %r" % q[0])
             return call(x, ", { %s }" % ", ".join(map(repr, q)))
+        if kind == "collect":
+            p["limit"] = rng.choice([1000000, 1000000, 5])
+            if self.updating:  # see overflow of sum
+                p["limit"] = 1000000
+            x = x if after_window else rng.choice(["s", "i", "u"])
+            return call(x, ", { limit = %d }" % p["limit"])
         if kind in ("min_by", "max_by"):
             x = rng.choice(["s", "i", "o.q"])
             p["names"] = rng.sample(["i", "s", "v", "u"], rng.randrange(1, 4))
@@ -416,6 +423,20 @@ class Job:
                                     if r.fields["i"] > 3 else None], p)
         return call(x)
 
+    def with_where(self, a, after_window):
+        """The aggregate for some records only."""
+        text, kind, args, p = a
+        if not text.startswith("s."):
+            return a  # custom ones have no such option
+        name, k = ("n0" if after_window else "i"), self.rng.randrange(2, 5)
+        where = "where = function(e) return e.%s %% %d ~= 0 end }" % (name, k)
+        if text.endswith(" })") and "=" in text and "function" not in text:
+            text = text[:-3] + ", " + where + ")"
+        else:
+            text = text[:-1] + ", { " + where + ")"
+        p = dict(p, where=lambda r: r.fields[name] % k != 0)
+        return text, kind, args, p
+
     def aggregates(self, after_window):
         rng = self.rng
         out = [("c0" if after_window else "n0", "s.count()", "count", [], {})]
@@ -423,6 +444,8 @@ class Job:
         rng.shuffle(pool)
         for kind in pool[:rng.randrange(1, 9)]:
             a = self.one_aggregate(kind, after_window)
+            if a is not None and rng.random() < 0.25:
+                a = self.with_where(a, after_window)
             if a is not None:
                 out.append(("%s%d" % (kind, len(out)), *a))
         if rng.random() < 0.7:
@@ -432,12 +455,45 @@ class Job:
             text = ", ".join("%s = %s" % a[:2] for a in out)
         return "{ %s }" % text, [(a[0], *a[2:]) for a in out]
 
+    def whole_records(self, s, recs):
+        """top_n and reduce: lines, as records stand in them."""
+        rng = self.rng
+        key_text, key = self.key(None)
+        w_text, spec = self.window()
+        if rng.random() < 0.6:
+            by, n = rng.choice(["i", "o.q", "s", "u"]), rng.choice([1, 2, 5, 40])
+            if by == "u":  # numbers and strings: one of them
+                by = "i"
+            desc, ties = rng.random() < 0.6, rng.random() < 0.5
+            kind, call = "top_n", '{ n = %d, by = "%s", order = "%s", ties = %s }' % (
+                n, by, "desc" if desc else "asc", str(ties).lower())
+            lines, late, c = model.top_n(recs, key, spec, field(by), n, desc,
+                                         ties)
+        else:
+            kind = "reduce"
+            call = "function(a, b) return { i = a.i + b.i } end"
+            lines, late, c = model.reduce(recs, key, spec)
+        k = self.number(kind)
+        name = "%s-out-%d" % (kind, k)
+        self.lua.append(
+            'local w_%s_%d = %s:key_by(%s):window(%s, { late_output = "late" })'
+            ":%s(%s)" % (kind, k, s, key_text, w_text, kind, call))
+        self.sink("w_%s_%d" % (kind, k), name)
+        self.lines.append((name, sorted(lines)))
+        self.sink('w_%s_%d:side_output("late")' % (kind, k), name + "-late")
+        self.lines.append((name + "-late", sorted(x.raw for x in late)))
+        self.expect("%s-%d" % (kind, k), c, 0, True)
+
     def aggregate(self, s, recs, depth, rows_of=None):
         rng = self.rng
+        if rows_of is None and rng.random() < 0.3:
+            self.whole_records(s, recs)
         key_text, key = self.key(rows_of)
         w_text, spec = self.window()
         lateness = rng.choice([0, 0, 0, 1, 500, self.input.span // 3])
         late_out = rng.random() < 0.5
+        if rows_of is None and rng.random() < 0.2:
+            return self.updating_aggregate(s, recs, key_text, key)
         self.updating = lateness > 0
         a_text, aggs = self.aggregates(rows_of is not None)
         n = self.number("aggregate")
@@ -460,6 +516,17 @@ class Job:
         if depth > 1 and spec and lateness == 0 and rng.random() < 0.5:
             self.aggregate("r%d" % n, model.as_records(
                 rows, "aggregate-%d" % n), depth - 1, names)
+
+    def updating_aggregate(self, s, recs, key_text, key):
+        self.updating = True
+        a_text, aggs = self.aggregates(False)
+        n = self.number("aggregate")
+        self.lua.append("local r%d = %s:key_by(%s):aggregate(%s)" % (
+            n, s, key_text, a_text))
+        rows, _, c = model.window(recs, key, None, aggs)
+        self.sink("r%d" % n, "out%d" % n)
+        self.sinks.append(("out%d" % n, [k for k, _ in key], rows, False))
+        self.expect("aggregate-%d" % n, c, 1, False)
 
     def sink(self, stream, name):
         self.lua.append('%s:sink("%s", s.file { path = "%s" })' % (
@@ -539,7 +606,7 @@ def check(job, folder, summary):
         why = check_sink(folder, summary, name, *rest)
         if why:
             return "%s: %s" % (name, why)
-    for name, want in job.lates:
+    for name, want in job.lates + job.lines:
         got = sorted(read_lines(folder, name))
         if got != want:
             extra = [x for x in got if x not in want]
