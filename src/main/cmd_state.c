@@ -10,6 +10,7 @@
 #include "main/cli_value.h"
 #include "main/cmd.h"
 #include "main/state_diff.h"
+#include "main/state_keyed.h"
 #include "main/state_print.h"
 #include "main/text_table.h"
 
@@ -57,6 +58,7 @@ count_entries(const struct state_step *s, struct tally *ret, struct err *e)
 {
     struct state_pick all = state_pick_all(s->view);
     struct store_scan *c = NULL;
+    struct kstate_bytes largest;
     struct store_key key;
     const void *value;
     size_t len;
@@ -75,10 +77,14 @@ count_entries(const struct state_step *s, struct tally *ret, struct err *e)
         ret->bytes += bytes;
         if (bytes <= ret->largest)
             continue;
+        largest = state_is_keyed(s->desc)
+                      ? state_keyed_key(s, &key)
+                      : (struct kstate_bytes){.p = key.key,
+                                              .len = (uint32_t)key.key_len};
         ret->largest = bytes;
-        ret->largest_len = (uint32_t)key.key_len;
+        ret->largest_len = largest.len;
         free(ret->largest_key);
-        ret->largest_key = mem_dup(key.key, key.key_len);
+        ret->largest_key = mem_dup(largest.p, largest.len);
     }
     store_scan_close(&c);
     return r;
@@ -109,6 +115,65 @@ put_list_json(struct buf *out, const struct state_step *s,
              s->desc != NULL ? "\"window\"" : "null", t->keys, t->bytes);
 }
 
+static void
+put_part_json(struct buf *out, const struct state_step *s,
+              const struct state_part *p)
+{
+    buf_addc(out, '{');
+    json_put_name(out, "step", 4);
+    json_put_str(out, s->name, strlen(s->name));
+    json_put_name(out, "state", 5);
+    json_put_str(out, p->kind, strlen(p->kind));
+    if (p->name != NULL) {
+        json_put_name(out, "name", 4);
+        json_put_str(out, p->name, strlen(p->name));
+    }
+    buf_addf(out, ",\"keys\":%" PRIu64 ",\"bytes\":%" PRIu64 "}\n", p->entries,
+             p->bytes);
+}
+
+static void
+put_part(struct text_table *t, const struct state_step *s,
+         const struct state_part *p)
+{
+    char text[96];
+
+    (void)snprintf(text, sizeof text, "%s%s%s", p->kind,
+                   p->name != NULL ? " " : "", p->name != NULL ? p->name : "");
+    cell_text(t, s->name);
+    cell_text(t, text);
+    cell_int(t, p->entries);
+    cell_int(t, p->bytes);
+}
+
+/* A line for each handle of a function's state, and one for its timers. */
+static int
+list_keyed(struct ask *a, struct state_step *s, struct text_table *table,
+           struct err *e)
+{
+    struct state_part *parts = NULL;
+    uint32_t i;
+    int r = state_step_open(s, e);
+
+    if (r == 0) {
+        parts = mem_zalloc((s->past.count + 1u) * sizeof *parts);
+        r = state_keyed_count(s, parts, e);
+    }
+    for (i = 0; r == 0 && i <= s->past.count; i++) {
+        const struct state_part *p = &parts[i];
+
+        if (p->name == NULL && p->entries == 0)
+            continue;
+        if (a->json)
+            put_part_json(&a->out, s, p);
+        else
+            put_part(table, s, p);
+    }
+    free(parts);
+    state_step_close(s);
+    return r;
+}
+
 static int
 do_list(struct ask *a, struct err *e)
 {
@@ -129,6 +194,10 @@ do_list(struct ask *a, struct err *e)
         goto end;
     steps = state_view_steps(&v, &n);
     for (i = 0; i < n && r == 0 && (a->limit == 0 || i < a->limit); i++) {
+        if (state_is_keyed(steps[i].desc)) {
+            r = list_keyed(a, &steps[i], &table, e);
+            continue;
+        }
         r = count_entries(&steps[i], &t, e);
         free(t.largest_key);
         if (a->json) {
@@ -210,13 +279,18 @@ size_steps(struct ask *a, struct state_view *v, struct state_step *steps,
     text_table_head(&table, "largest");
     text_table_head(&table, "largest_key");
     for (i = 0; i < n && r == 0; i++) {
-        struct tally t;
+        struct tally t = {0};
 
-        r = count_entries(&steps[i], &t, e);
+        if (state_is_keyed(steps[i].desc))
+            r = state_step_open(&steps[i], e); /* to tell the keys apart */
+        if (r == 0)
+            r = count_entries(&steps[i], &t, e);
+        if (r == 0)
+            put_size(a, &table, &steps[i], &t);
         sum.keys += t.keys;
         sum.bytes += t.bytes;
-        put_size(a, &table, &steps[i], &t);
         free(t.largest_key);
+        state_step_close(&steps[i]);
     }
     if (r == 0 && !a->json)
         text_table_put(&table, &a->out);

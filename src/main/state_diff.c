@@ -71,7 +71,11 @@ put_text(struct diff *d, const struct side *s, const struct state_row *a,
              s->step.name);
     state_put_key(&raw, &s->step, row);
     buf_addc(&raw, ' ');
-    if (s->step.window.kind != WINDOW_GLOBAL)
+    if (row->state != NULL)
+        buf_addf(&raw, "%s ", row->state);
+    else if (row->timer != NULL)
+        buf_addf(&raw, "%s timer %lld ", row->timer, (long long)row->start);
+    else if (s->step.window.kind != WINDOW_GLOBAL)
         buf_addf(&raw, "[%lld, %lld) ", (long long)row->start,
                  (long long)row->end);
     put_side(&raw, row);
@@ -89,7 +93,10 @@ add_line(struct diff *d, const struct state_row *a, const struct state_row *b)
 {
     const struct side *s = a != NULL ? &d->a : &d->b;
     const struct state_row *row = a != NULL ? a : b;
-    struct state_row line = {.start = row->start, .end = row->end};
+    struct state_row line = {.state = row->state,
+                             .timer = row->timer,
+                             .start = row->start,
+                             .end = row->end};
 
     if (b == NULL)
         d->count->only_a++;

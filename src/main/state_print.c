@@ -4,6 +4,7 @@
 
 #include "format/json.h"
 #include "format/time_text.h"
+#include "main/state_keyed.h"
 #include "main/text_table.h"
 
 /* --- keys ----------------------------------------------------------------- */
@@ -167,7 +168,7 @@ state_read_key(const struct state_step *s, const char *text, struct buf *out,
 static bool
 has_window(const struct state_step *s)
 {
-    return s->window.kind != WINDOW_GLOBAL;
+    return !state_is_keyed(s->desc) && s->window.kind != WINDOW_GLOBAL;
 }
 
 void
@@ -178,6 +179,16 @@ state_put_head(struct buf *out, const struct state_step *s,
     json_put_str(out, s->name, strlen(s->name));
     json_put_name(out, "key", 3);
     state_put_key(out, s, row);
+    if (row->state != NULL) {
+        json_put_name(out, "state", 5);
+        json_put_str(out, row->state, strlen(row->state));
+    }
+    if (row->timer != NULL) {
+        json_put_name(out, "timer", 5);
+        json_put_str(out, row->timer, strlen(row->timer));
+        json_put_name(out, "ts", 2);
+        json_put_int(out, row->start);
+    }
     if (!has_window(s))
         return;
     json_put_name(out, "window_start", 12);
@@ -189,6 +200,8 @@ state_put_head(struct buf *out, const struct state_step *s,
 void
 state_put_value(struct buf *out, const struct state_row *row)
 {
+    if (row->timer != NULL)
+        return; /* there is nothing else */
     json_put_name(out, "value", 5);
     if (row->value != NULL) {
         buf_adds(out, row->value);
@@ -230,6 +243,22 @@ put_cells(struct text_table *t, const char *object, size_t count)
     arena_fini(&a);
 }
 
+/* A handle and its value, or a timer and its time. */
+static void
+put_keyed(struct text_table *t, const struct state_row *row)
+{
+    const char *value = row->value != NULL ? row->value : row->error;
+
+    if (row->timer == NULL) {
+        text_table_cell(t, row->state, strlen(row->state));
+        text_table_cell(t, value, strlen(value));
+        return;
+    }
+    value = row->timer[0] == 'e' ? "event timer" : "processing timer";
+    text_table_cell(t, value, strlen(value));
+    put_time(t, row->start);
+}
+
 static void
 put_row(struct text_table *t, const struct state_step *s,
         const struct state_row *row)
@@ -242,6 +271,10 @@ put_row(struct text_table *t, const struct state_step *s,
     state_put_key(&b, s, row);
     put_cells(t, buf_cstr(&b), key != NULL ? key->len : 0);
     buf_fini(&b);
+    if (state_is_keyed(s->desc)) {
+        put_keyed(t, row);
+        return;
+    }
     if (has_window(s)) {
         put_time(t, row->start);
         put_time(t, row->end);
@@ -271,7 +304,11 @@ state_put_table(struct buf *out, const struct state_step *s,
         text_table_head(&t, "window_start");
         text_table_head(&t, "window_end");
     }
-    for (i = 0; i < s->set->count; i++)
+    if (state_is_keyed(s->desc)) {
+        text_table_head(&t, "state");
+        text_table_head(&t, "value");
+    }
+    for (i = 0; s->set != NULL && i < s->set->count; i++)
         text_table_head(&t, s->set->aggs[i].name);
     for (n = 0; n < rows->n; n++)
         put_row(&t, s, &rows->items[n]);

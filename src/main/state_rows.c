@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "core/winstate.h"
 #include "format/json.h"
+#include "main/state_keyed.h"
 
 enum { FIRE_ROWS = 4096 };
 
@@ -47,11 +48,24 @@ state_rows_fini(struct state_rows *r)
     memset(r, 0, sizeof *r);
 }
 
+/* NULL first. */
+static int
+cmp_names(const char *a, const char *b)
+{
+    if (a == NULL || b == NULL)
+        return (a != NULL) - (b != NULL);
+    return strcmp(a, b);
+}
+
 int
 state_row_cmp(const struct state_row *a, const struct state_row *b)
 {
     int c = key_cmp(a->key, a->key_len, b->key, b->key_len);
 
+    if (c == 0)
+        c = cmp_names(a->timer, b->timer);
+    if (c == 0)
+        c = cmp_names(a->state, b->state);
     if (c != 0)
         return c;
     return a->start < b->start ? -1 : a->start > b->start;
@@ -256,6 +270,8 @@ state_rows_read(struct state_step *s, const struct state_pick *p,
 
     if (!s->known)
         return 0;
+    if (state_is_keyed(s->desc))
+        return state_keyed_read(s, p, ret, e);
     buf_init(&g.buf);
     buf_init(&g.plain);
     r = store_scan_open(s->view->reader, s->op, p->first, p->last, &c, e);

@@ -16,7 +16,9 @@
 struct state_row {
     char *key; /* canonical, key_len bytes */
     uint32_t key_len;
-    int64_t start, end; /* of the window */
+    const char *state;  /* handle of a function's state; NULL: none */
+    const char *timer;  /* its clock, "event" or "processing"; NULL: none */
+    int64_t start, end; /* of the window; start: ts of the timer */
     char *value;        /* JSON object of results; NULL: see error */
     char *error;        /* why the row would be lost; NULL with a value */
 };
@@ -36,7 +38,7 @@ void state_rows_clear(struct state_rows *r);
 void state_rows_sort(struct state_rows *r);
 /** Move a row in: its strings are taken. */
 void state_rows_take(struct state_rows *r, struct state_row *row);
-/** Order: canonical key, window. */
+/** Order: canonical key; handles by name, timers; window, ts. */
 int state_row_cmp(const struct state_row *a, const struct state_row *b);
 
 /* Which entries. */

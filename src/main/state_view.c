@@ -10,6 +10,7 @@
 #include "core/winstate.h"
 #include "format/json.h"
 #include "main/cli_value.h"
+#include "main/state_keyed.h"
 #include "plan/fit.h"
 #include "run/control.h"
 
@@ -162,7 +163,7 @@ state_view_steps(struct state_view *v, size_t *ret_count)
         &v->arena, (ops + (list != NULL ? list->len : 0) + 1) * sizeof *s);
 
     for (o = list != NULL ? list->first : NULL; o != NULL; o = o->next) {
-        if (!opt_is(o, "kind", "aggregate"))
+        if (!opt_is(o, "kind", "aggregate") && !state_is_keyed(o))
             continue;
         s[n] = (struct state_step){
             .view = v, .name = opt_str(o, "name", ""), .desc = o};
@@ -424,6 +425,8 @@ state_step_open(struct state_step *s, struct err *e)
                        "step %s is not in the plan of the checkpoint, so "
                        "nothing says what its entries mean",
                        s->name);
+    if (state_is_keyed(s->desc))
+        return state_keyed_open(s, e);
     window_spec_init(&s->window, s->desc);
     r = make_set(s, e);
     if (r != 0)
@@ -436,6 +439,7 @@ state_step_open(struct state_step *s, struct err *e)
 void
 state_step_close(struct state_step *s)
 {
+    state_keyed_close(s);
     aggset_free(&s->set);
     aggset_free(&s->inner);
     script_free(&s->script);

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/opts.h"
 #include "core/agg.h"
+#include "core/kstate.h"
 #include "core/snapshot.h"
 #include "core/window.h"
 #include "main/cli.h"
@@ -59,6 +60,8 @@ struct state_step {
     struct window_spec window;
     int64_t *fired; /* watermark of each subtask then */
     uint32_t fired_count;
+    struct kstate_blob past; /* process, dedup: the handles, see state_keyed */
+    struct aggset **sets;    /* of each of them, or NULL */
 };
 
 /**

@@ -10,10 +10,12 @@ import argparse
 import json
 import os
 import random
+import subprocess
 import sys
 
 import checkpoint_test
 import ckpt_kit
+import run_cases
 from ckpt_kit import Folder, must_hold, same_rows
 
 COUNT = 30000
@@ -306,6 +308,49 @@ def a_handle_may_be_added_and_a_ttl_changed(binary):
         same_rows(f.rows(), want, "out")
 
 
+def shown(f, *words):
+    """What the verb state says, a value a line."""
+    p = subprocess.run([f.binary, "state", *words, "--json"], cwd=f.path,
+                       capture_output=True, text=True, check=True,
+                       timeout=ckpt_kit.WAIT_S,
+                       env=run_cases.clean_env({}))
+    return [json.loads(line) for line in p.stdout.split("\n")[:-1]]
+
+
+def state_shows_what_functions_keep(binary):
+    with Folder(binary, CONNECT) as f:
+        f.finish("--set", "rate=0")
+        want = {r["k"]: r for r in map(json.loads, connect())}
+        rows = shown(f, "scan", "job", "both")
+        assert [r["key"]["k"] for r in rows] == sorted(want)
+        for r in rows:
+            w = want[r["key"]["k"]]
+            assert r == {"step": "both", "key": {"k": w["k"]}, "state": "n",
+                         "value": {"even": w["even"], "odd": w["odd"]}}, r
+        assert shown(f, "list", "job") == [
+            {"step": "both", "state": "map", "name": "n", "keys": 240,
+             "bytes": shown(f, "list", "job")[0]["bytes"]}]
+
+
+def state_shows_timers(binary):
+    with Folder(binary, SILENCE) as f:
+        checkpoint_test.stop_after_a_round(f)
+        rows = shown(f, "scan", "job", "silence")
+        last = {r["key"]["k"]: r["value"] for r in rows
+                if r.get("state") == "last"}
+        timers = {r["key"]["k"]: r["ts"] for r in rows
+                  if r.get("timer") == "event"}
+        assert len(timers) > 50
+        assert timers == {k: t + 2500 for k, t in last.items()}
+        k, at = sorted(timers.items())[7]
+        key = {"k": k, "even": k % 2 == 0}
+        assert {"step": "silence", "key": key, "timer": "event", "ts": at} in \
+            shown(f, "get", "job", "silence", json.dumps(key))
+        kinds = [(x["state"], x.get("name")) for x in shown(f, "list", "job")]
+        assert kinds == [("value", "beats"), ("value", "last"),
+                         ("timer", None)], kinds
+
+
 TESTS = [
     values_and_timers_survive_kills_and_other_widths,
     values_and_timers_in_memory_survive_kills,
@@ -317,6 +362,8 @@ TESTS = [
     a_savepoint_holds_state_and_timers,
     other_state_is_refused_and_nothing_changes,
     a_handle_may_be_added_and_a_ttl_changed,
+    state_shows_what_functions_keep,
+    state_shows_timers,
 ]
 
 
