@@ -174,7 +174,7 @@ put_changes(struct store *s, uint32_t op, const struct snapshot *snap)
 }
 
 /* What else there is to a checkpoint. */
-struct kept {
+struct kept_entry {
     int64_t fired[2];        /* watermark of each subtask */
     uint32_t subtasks;       /* 0: one */
     const char *code;        /* NULL: the job's own */
@@ -182,7 +182,7 @@ struct kept {
 };
 
 static inline void
-put_blobs(struct store *s, struct maker *m, const struct kept *k)
+put_blobs(struct store *s, struct maker *m, const struct kept_entry *k)
 {
     static const char meta[] = "{\"version\":1,\"file\":\"t.lua\"}";
     const char *code = k->code != NULL ? k->code : m->text;
@@ -220,7 +220,7 @@ put_blobs(struct store *s, struct maker *m, const struct kept *k)
 
 /* Keep what was added. @return its directory; the maker is at its end. */
 static inline char *
-keep(struct maker *m, struct kept k)
+keep(struct maker *m, struct kept_entry k)
 {
     char *dir = temp_dir();
     struct store_opts o = {.dir = dir, .create = true};
@@ -253,7 +253,7 @@ make(const char *middle, int64_t fired, const char *const *records, size_t n)
     maker_init(&m, middle);
     for (i = 0; i < n; i++)
         add(&m, records[i]);
-    return keep(&m, (struct kept){.fired = {fired}});
+    return keep(&m, (struct kept_entry){.fired = {fired}});
 }
 
 /* --- looking -------------------------------------------------------------- */

@@ -75,7 +75,7 @@ differences_are_found_in_every_key_group(void **state)
             (void)snprintf(json, sizeof json, "{\"k\":%zu,\"ts\":0}", i);
             add(&m[k], json);
         }
-        dirs[k] = keep(&m[k], (struct kept){.fired = {WM_NONE}});
+        dirs[k] = keep(&m[k], (struct kept_entry){.fired = {WM_NONE}});
     }
     key_groups = 8;
     expect_diff(dirs[0], dirs[1], (struct state_ask){0}, "0 0 0\n");

@@ -68,7 +68,8 @@ every_subtask_has_its_own_watermark(void **state)
         (void)snprintf(json, sizeof json, "{\"k\":%zu,\"ts\":0}", i);
         add(&m, json);
     }
-    dir = keep(&m, (struct kept){.fired = {3999, WM_NONE}, .subtasks = 2});
+    dir =
+        keep(&m, (struct kept_entry){.fired = {3999, WM_NONE}, .subtasks = 2});
     look_scan(&l, dir, 0);
     for (i = 0; i < l.rows.n; i++)
         first += hash_key(l.rows.items[i].key, l.rows.items[i].key_len) % 8 < 4;
@@ -144,9 +145,9 @@ an_aggregate_that_was_added_is_empty_in_older_entries(void **state)
         new.plan->steps[i].places = places;
         new.plan->steps[i].places_min = 1;
     }
-    expect_scan(keep(&old, (struct kept){.fired = {WM_NONE},
-                                         .code = new.text,
-                                         .plan = new.plan}),
+    expect_scan(keep(&old, (struct kept_entry){.fired = {WM_NONE},
+                                               .code = new.text,
+                                               .plan = new.plan}),
                 ROW("\"b\"", 0, 4000, "{\"n\":1,\"a\":null}"));
     maker_fini(&new);
 }
@@ -164,10 +165,10 @@ without_the_code_plain_accumulators_are_shown(void **state)
     maker_init(&m, custom);
     for (i = 0; i < 3; i++)
         add(&m, three[i]);
-    expect_scan(
-        keep(&m, (struct kept){.fired = {WM_NONE}, .code = "error 'gone'"}),
-        ROW("\"a\"", 0, 4000, "{\"n\":2,\"x\":[2.5,3]}")
-            ROW("\"b\"", 0, 4000, "{\"n\":1,\"x\":[1]}"));
+    expect_scan(keep(&m, (struct kept_entry){.fired = {WM_NONE},
+                                             .code = "error 'gone'"}),
+                ROW("\"a\"", 0, 4000, "{\"n\":2,\"x\":[2.5,3]}")
+                    ROW("\"b\"", 0, 4000, "{\"n\":1,\"x\":[1]}"));
 }
 
 static void
@@ -183,7 +184,8 @@ windows_that_only_the_code_can_put_together_are_refused_without(void **state)
     (void)state;
     maker_init(&m, custom);
     add(&m, three[0]);
-    dir = keep(&m, (struct kept){.fired = {WM_NONE}, .code = "error 'gone'"});
+    dir = keep(&m,
+               (struct kept_entry){.fired = {WM_NONE}, .code = "error 'gone'"});
     look_open(&l, dir);
     assert_int_equal(state_step_open(&l.step, &err), ERR_JOBFILE);
     assert_non_null(strstr(err.msg, "gone"));
@@ -235,7 +237,7 @@ rows_are_in_key_order_and_a_limit_takes_the_first(void **state)
                        i * 7919 % MANY, i % 3 * 5000);
         add(&m, json);
     }
-    dir = keep(&m, (struct kept){.fired = {WM_NONE}});
+    dir = keep(&m, (struct kept_entry){.fired = {WM_NONE}});
     look_scan(&whole, dir, 0);
     assert_int_equal(whole.rows.n, MANY);
     for (i = 1; i < MANY; i++)
