@@ -44,6 +44,7 @@ enum {
     REC_OWNED = 16u,        /* payload was made by an operator */
     REC_KEY_JSON = 32u,     /* key is JSON text (key_format="json") */
     REC_RAW = 64u,          /* REC_TEXT whose bytes were not checked as UTF-8 */
+    REC_FAILED = 128u,      /* on its way to the quarantine */
 };
 
 struct rec_header {

@@ -18,10 +18,11 @@ struct op_counters {
     _Atomic uint64_t bytes_in, bytes_out;
     _Atomic uint64_t late, late_windows;
     _Atomic uint64_t dropped[CAUSE_COUNT], errors[CAUSE_COUNT];
+    _Atomic uint64_t quarantined[CAUSE_COUNT];
     _Atomic uint64_t local_in, local_out; /* records, partials */
     _Atomic uint64_t bypassed;            /* records not combined */
-    _Atomic uint64_t incomplete;          /* count windows not full at the end */
-    _Atomic uint64_t keys;                /* entries held now */
+    _Atomic uint64_t incomplete; /* count windows not full at the end */
+    _Atomic uint64_t keys;       /* entries held now */
     /* process, at the end of input: event timers that were registered too
      * late to fire, processing timers that were pending. */
     _Atomic uint64_t timers_unfired, timers_discarded;
@@ -74,6 +75,7 @@ counters_add(struct op_counters *to, const struct op_counters *from)
     for (i = 0; i < CAUSE_COUNT; i++) {
         count_add(&to->dropped[i], count_get(&from->dropped[i]));
         count_add(&to->errors[i], count_get(&from->errors[i]));
+        count_add(&to->quarantined[i], count_get(&from->quarantined[i]));
     }
 }
 

@@ -25,6 +25,7 @@ key_eval_init_opts(struct key_eval *k, struct op *op, const struct opt *opts,
     buf_init(&k->buf);
     arena_init(&k->arena);
     k->skip_null = opt_is(opts, "on_null", "skip");
+    k->quarantine_null = opt_is(opts, "on_null", PLAN_QUARANTINE);
     k->parts = mem_zalloc((key != NULL ? key->len + 1 : 1) * sizeof *k->parts);
     if (key == NULL)
         return 0;
@@ -106,6 +107,8 @@ key_eval_failed(struct key_eval *k, const struct rec *r, struct err *e)
 {
     if (e->code != ERR_RECORD || e->cause != CAUSE_NULL_KEY)
         return op_fail(k->op, r, e);
+    if (k->quarantine_null)
+        return op_fail_quarantine(k->op, r, e);
     if (!k->skip_null) /* on_null = "fail" was asked for by name */
         return op_fail_always(k->op, r, e);
     count_add_shared(&k->op->count->dropped[CAUSE_NULL_KEY], 1);

@@ -15,7 +15,7 @@ struct key_eval {
     const struct opt *opts; /* has `key`, `key_place`, `on_null` */
     struct op_field *parts;
     uint32_t count;
-    bool skip_null; /* on_null = "skip" */
+    bool skip_null, quarantine_null; /* on_null; neither: "fail" */
     struct buf buf;
     struct arena arena;
 };

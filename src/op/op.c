@@ -6,15 +6,45 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "op/quarantine.h"
 #include "op/seen.h"
 
 enum { SKIP_LOG_MS = 10000 };
+
+/* Records whose key failed in front of the exchange: take them out of `b`
+ * and send them to the quarantine, which is this step's. */
+static int
+take_failed(struct op *op, struct batch *b, struct err *e)
+{
+    const struct op_outs *outs = op_side(op, PLAN_QUARANTINE);
+    struct batch one = {.part = b->part, .n = 1};
+    uint32_t i, n = 0;
+    int r;
+
+    for (i = 0; outs != NULL && i < b->n; i++) {
+        if ((b->recs[i].flags & REC_FAILED) == 0) {
+            b->keys[n] = b->keys[i];
+            b->recs[n++] = b->recs[i];
+            continue;
+        }
+        one.recs = &b->recs[i];
+        r = op_emit(outs, &one, e);
+        if (r != 0)
+            return r;
+    }
+    if (outs != NULL)
+        b->n = n;
+    return 0;
+}
 
 static int
 in_batch(struct op_out *o, struct batch *b, struct err *e)
 {
     struct op *op = (struct op *)(void *)o;
+    int r = b->keys != NULL ? take_failed(op, b, e) : 0;
 
+    if (r != 0)
+        return r;
     return op->type->batch(op, b, e);
 }
 
@@ -73,6 +103,9 @@ op_free(struct op **opp)
     for (i = 0; i < op->side_count; i++)
         free(op->sides[i].outs.items);
     free(op->sides);
+    if (op->failed != NULL)
+        batch_fini(op->failed);
+    free(op->failed);
     free(op->count);
     free(op);
 }
@@ -316,9 +349,33 @@ skipped(const struct op *op, const struct plan_step *step,
            count_get(&op_source_errors(job, step->logical, 1)->dropped[cause]);
 }
 
-/* op_fail() by the step's policy, or as if that were "fail". */
+/* At once: the record's bytes are only borrowed, and what reads the output
+ * gathers. */
 static int
-fail_by(struct op *op, const struct rec *r, bool always, struct err *e)
+quarantine(struct op *op, const struct plan_step *step, const struct rec *r,
+           struct err *e)
+{
+    struct err why = *e;
+
+    if (op->failed == NULL) {
+        op->failed = mem_zalloc(sizeof *op->failed);
+        batch_init(op->failed);
+    }
+    batch_clear(op->failed);
+    quarantine_add(op, step, r, &why, op->failed);
+    if (op->type->quarantine != NULL)
+        return op->type->quarantine(op, op->failed, e);
+    if (op_side(op, PLAN_QUARANTINE) == NULL)
+        return err_set(e, ERR_INTERNAL, "step %s has no quarantine",
+                       op->step->name);
+    return op_emit_side(op, PLAN_QUARANTINE, op->failed, e);
+}
+
+/* What the policy of a step says; `r` is its failed record. */
+enum policy { BY_STEP, ALWAYS_FAIL, ALWAYS_QUARANTINE };
+
+static int
+fail_by(struct op *op, const struct rec *r, enum policy policy, struct err *e)
 {
     struct op_job *job = op->env->job;
     const struct plan_step *step = op->step;
@@ -350,9 +407,16 @@ fail_by(struct op *op, const struct rec *r, bool always, struct err *e)
         count_add_shared(&count->errors[cause], 1);
     memset(&f, 0, sizeof f);
     fill_failure(&f, step, r, e);
-    if (always || step->on_error == ON_ERROR_FAIL) {
+    if (policy == ALWAYS_FAIL ||
+        (policy == BY_STEP && step->on_error == ON_ERROR_FAIL)) {
         job->failed(job->arg, &f);
         return e->code;
+    }
+    if (policy == ALWAYS_QUARANTINE || step->on_error == ON_ERROR_QUARANTINE) {
+        if (!first)
+            return 0;
+        count_add_shared(&count->quarantined[cause], 1);
+        return quarantine(op, step, r, e);
     }
     if (first) {
         count_add_shared(&count->dropped[cause], 1);
@@ -365,11 +429,17 @@ fail_by(struct op *op, const struct rec *r, bool always, struct err *e)
 int
 op_fail(struct op *op, const struct rec *r, struct err *e)
 {
-    return fail_by(op, r, false, e);
+    return fail_by(op, r, BY_STEP, e);
 }
 
 int
 op_fail_always(struct op *op, const struct rec *r, struct err *e)
 {
-    return fail_by(op, r, true, e);
+    return fail_by(op, r, ALWAYS_FAIL, e);
+}
+
+int
+op_fail_quarantine(struct op *op, const struct rec *r, struct err *e)
+{
+    return fail_by(op, r, ALWAYS_QUARANTINE, e);
 }

@@ -93,6 +93,11 @@ struct op_type {
      */
     int (*restore)(struct op *op, struct err *e);
     /**
+     * Send failed records on in place of the quarantine, which is another
+     * step's. NULL: they go to the own output. The batch is borrowed.
+     */
+    int (*quarantine)(struct op *op, struct batch *b, struct err *e);
+    /**
      * While `op->saving`: put a bounded piece of the state frozen at the
      * last barrier into its snapshot; the last piece gives it away and
      * clears `saving`. Called between messages. @return 0 or an error.
@@ -177,6 +182,7 @@ struct op {
     struct op_outs out;    /* main output */
     struct op_side *sides; /* those of the plan that something takes */
     uint32_t side_count;
+    struct batch *failed; /* of one record that is quarantined, or NULL */
     bool pending;
     bool saving; /* has frozen state that is not in its snapshot yet */
 };
@@ -216,7 +222,8 @@ bool op_outs_ready(const struct op_outs *outs);
  * Apply the error policy to one failed record.
  *
  * Counts it by cause (at the source for decode and bigint, once a record);
- * under `skip` logs the first and then one every 10 s.
+ * under `skip` logs the first and then one every 10 s; under `quarantine`
+ * sends it to the quarantine, before any later mark.
  * @param r may be NULL (a row's result failed).
  * @return 0 to go on without the record, or e's code: the job fails, and
  *         the report was given to op_job.failed.
@@ -225,6 +232,9 @@ bool op_outs_ready(const struct op_outs *outs);
 MUST_USE int op_fail(struct op *op, const struct rec *r, struct err *e);
 /** As op_fail() under the policy `fail`, whatever the step's is. */
 MUST_USE int op_fail_always(struct op *op, const struct rec *r, struct err *e);
+/** As op_fail() under the policy `quarantine`. */
+MUST_USE int op_fail_quarantine(struct op *op, const struct rec *r,
+                                struct err *e);
 
 /** A column's value: from the row, else by the reader. */
 static inline int

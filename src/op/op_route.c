@@ -147,6 +147,21 @@ route_batch(struct op *op, struct batch *b, struct err *e)
     return 0;
 }
 
+/* A record whose key fails belongs to the keyed step's quarantine: send it
+ * there, to any subtask. */
+static int
+route_quarantine(struct op *op, struct batch *b, struct err *e)
+{
+    struct op_route *t = (struct op_route *)(void *)op;
+    struct target *to = &t->targets[t->next];
+
+    t->next = (t->next + 1) % t->count;
+    (void)batch_add_copy(&to->batch, &b->recs[0]);
+    batch_set_key(&to->batch, "", 0, 0);
+    note_time(t);
+    return to->batch.n >= ROUTE_RECORDS ? flush_target(t, to, e) : 0;
+}
+
 int
 op_route_partial(struct op *route, const struct aggset *set,
                  const struct partial *head, void *block, struct err *e)
@@ -250,6 +265,7 @@ op_route_new(struct op_env *env, const struct plan_edge *edge,
                                         .mark = route_mark,
                                         .tick = route_tick,
                                         .ready = route_ready,
+                                        .quarantine = route_quarantine,
                                         .free = route_free};
     const struct plan_step *to = &env->plan->steps[edge->to];
     struct op_route *t = mem_zalloc(sizeof *t);

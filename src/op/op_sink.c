@@ -6,6 +6,7 @@
 #include "format/format.h"
 #include "format/json.h"
 #include "op/op.h"
+#include "op/quarantine.h"
 
 enum key_kind { KEY_DEFAULT, KEY_NONE, KEY_FIELD, KEY_FIELDS, KEY_FUNC };
 
@@ -233,6 +234,35 @@ put_record(struct op_sink *s, struct rec *r, struct err *e)
     return rc;
 }
 
+/* The quarantine's: what came, or a line that says all about it. */
+static int
+put_failed(struct op_sink *s, const struct rec *r, struct err *e)
+{
+    struct sink_message m = {.key = r->key,
+                             .key_len = r->key_len,
+                             .val = r->val,
+                             .val_len = r->val == NULL ? 0 : r->val_len,
+                             .partition = -1};
+    struct rec line = *r;
+    uint64_t bytes = m.key_len + m.val_len;
+    int rc;
+
+    if (s->type->raw_payload) {
+        rc = s->type->write_raw(s->task, r, &m, e);
+    } else {
+        buf_clear(&s->payload);
+        quarantine_line(s->op.env->plan, r, &s->payload);
+        buf_reserve(&s->payload, REC_PAD);
+        line.kind = REC_OBJECT;
+        line.flags = REC_HAS_TS;
+        line.val = s->payload.data;
+        line.val_len = (uint32_t)s->payload.len;
+        rc = s->type->write(s->task, &line, r->key, r->key_len, &bytes, e);
+    }
+    count_add(&s->op.count->bytes_out, rc == 0 ? bytes : 0);
+    return rc;
+}
+
 static int
 sink_batch(struct op *op, struct batch *b, struct err *e)
 {
@@ -247,7 +277,8 @@ sink_batch(struct op *op, struct batch *b, struct err *e)
         reader_load(op->reader, b);
     arena_reset(&s->arena);
     for (i = 0; i < b->n; i++) {
-        r = put_record(s, &b->recs[i], e);
+        r = op->step->quarantine ? put_failed(s, &b->recs[i], e)
+                                 : put_record(s, &b->recs[i], e);
         if (r != 0) {
             r = op_fail(op, &b->recs[i], e);
             if (r != 0)
@@ -296,8 +327,10 @@ static int
 sink_mark(struct op *op, const struct mark *m, struct err *e)
 {
     struct op_sink *s = (struct op_sink *)(void *)op;
+    int r = op_forward(op, m, e); /* to the quarantine, if there is one */
 
-    (void)e;
+    if (r != 0)
+        return r;
     if (m->kind == MARK_WATERMARK)
         atomic_store_explicit(&op->count->watermark, m->wm,
                               memory_order_relaxed);
@@ -420,7 +453,7 @@ op_sink_new(struct op_env *env, const struct plan_step *step,
     s->partition_func = opt_func(conn, "partition");
     init_headers(s, opt_get(conn, "headers"));
     r = init_key(s, opt_get(conn, "key"), e);
-    if (r == 0 && s->type->raw_payload)
+    if (r == 0 && s->type->raw_payload && !step->quarantine)
         r = encoder_new(conn, &s->encoder, e);
     if (r == 0)
         r = s->type->task_new(env->job->sinks[step->index], &conf, &s->task, e);

@@ -235,12 +235,31 @@ read_node(struct plan_build *b, const struct opt *o, uint32_t index)
     return read_inputs(b, n, index);
 }
 
+/* Whether the node may meet a record that its source quarantines: malformed
+ * ones are found where a field is read, and follow the source's policy. */
+static bool
+reads_for_source(const struct plan_build *b, const struct plan_node *n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n->in_count; i++) {
+        const struct plan_node *from = &b->nodes[n->in[i].node];
+
+        if (from->kind == STEP_SOURCE
+                ? plan_error_policy(b, from) == ON_ERROR_QUARANTINE
+                : reads_for_source(b, from))
+            return true;
+    }
+    return false;
+}
+
 /* Whether failed records of the node go to the quarantine: by its policy, or
- * those without a key. */
+ * that of a source, or those without a key. */
 static bool
 quarantines(const struct plan_build *b, const struct plan_node *n)
 {
     return plan_error_policy(b, n) == ON_ERROR_QUARANTINE ||
+           reads_for_source(b, n) ||
            opt_is(n->opts, "on_null", PLAN_QUARANTINE) ||
            opt_is(opt_get(n->opts, "right"), "on_null", PLAN_QUARANTINE);
 }

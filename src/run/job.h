@@ -155,6 +155,7 @@ struct step_sums {
     uint64_t late, late_windows, local_in, local_out, bypassed, keys;
     uint64_t incomplete, timers_unfired, timers_discarded;
     uint64_t dropped[CAUSE_COUNT], errors[CAUSE_COUNT];
+    uint64_t quarantined[CAUSE_COUNT];
     int64_t watermark; /* smallest over subtasks; WM_NONE before the first */
 };
 void step_sums(const struct job *j, uint32_t logical, struct step_sums *ret);

@@ -31,6 +31,7 @@ sum_counts(const struct op_counters *c, struct step_sums *s)
     for (i = 0; i < CAUSE_COUNT; i++) {
         s->dropped[i] += count_get(&c->dropped[i]);
         s->errors[i] += count_get(&c->errors[i]);
+        s->quarantined[i] += count_get(&c->quarantined[i]);
     }
 }
 
@@ -196,6 +197,7 @@ put_step(const struct job *j, const struct plan_step *s, struct buf *b)
     if (opt_is(opt_get(s->opts, "window"), "kind", "count"))
         put_count(b, "incomplete", sums.incomplete);
     put_causes(b, "dropped", sums.dropped);
+    put_causes(b, "quarantined", sums.quarantined);
     put_causes(b, "errors", sums.errors);
     if (s->kind == STEP_GLOBAL)
         put_local(b, &sums);
