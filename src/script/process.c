@@ -395,6 +395,7 @@ open_lj(lua_State *L)
         {"key", ctx_key},
         {"window_start", ctx_window_start},
         {"window_end", ctx_window_end},
+        {"timestamp", ctx_timestamp},
         {"watermark", ctx_watermark},
         {"now", ctx_now},
         {NULL, NULL},
