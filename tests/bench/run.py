@@ -236,6 +236,27 @@ def bench_hotkey(b):
                    exchanged=moved / n, load=load, keyed_load=keyed)
 
 
+def bench_windows(b):
+    """Keyed steps beside a plain count: q5, top_n and others."""
+    n = b.args.records
+    t = f"topic={b.topic('uniform', n)}"
+    cases = [("bare", lambda: b.bare(t[6:]))]
+    for how in ("count", "where", "top_n", "reduce", "updating", "clock",
+                "count_window"):
+        cases.append((how, lambda how=how: b.job("windows", t, f"how={how}")))
+    b.table("keyed steps, 100 keys, windows of 1 s", n,
+            b.in_turn(b.args.runs, cases))
+    topic = b.topic("zipf", n)
+    t5 = f"topic={topic}"
+    done = b.in_turn(b.args.runs, [
+        ("bare", lambda: b.bare(topic)),
+        ("count", lambda: b.job("windows", t5, "by=user", "how=count")),
+        ("q5", lambda: b.job("windows", t5, "by=user", "how=q5")),
+        ("q5, p=2", lambda: b.job("windows", t5, "by=user", "how=q5", "p=2")),
+    ])
+    b.table("q5: the hottest of 1 M keys, 2 s windows by 1 s", n, done)
+
+
 def bench_file(b):
     n = b.args.records
     path = b.dir / "events.jsonl"
@@ -456,6 +477,7 @@ BENCHES = {
     "drain": bench_drain,
     "count10k": bench_count10k,
     "hotkey": bench_hotkey,
+    "windows": bench_windows,
     "file": bench_file,
     "generator": bench_generator,
     "start": bench_start,
