@@ -240,6 +240,51 @@ windows_without_merge_are_kept_whole(void **state)
     assert_false(tumbling.whole); /* one slice a window already */
 }
 
+static void
+a_row_lies_in_the_window_that_ends_behind_it(void **state)
+{
+    struct window_spec same = spec_of("same", 4000, 0, 0, 0);
+    struct window_spec up = spec_of("hopping", 4000, 1500, 700, 0);
+    struct window_near near = {0, 0, 0, 0};
+    int i;
+
+    (void)state;
+    for (i = 0; i < 200; i++) {
+        struct window_place p, q;
+        int64_t start;
+
+        window_place(&up, draw(-50000, 50000), WM_NONE, &p);
+        start = p.last;
+        window_place(&same, window_end(&up, start) - 1, WM_NONE, &q);
+        assert_int_equal(q.slice, start);
+        assert_int_equal(q.last, start);
+        assert_false(q.late);
+        assert_int_equal(window_end(&same, q.slice), window_end(&up, start));
+        assert_int_equal(window_first(&same, q.slice), start);
+        assert_int_equal(window_last(&same, q.slice), start);
+        assert_int_equal(window_deadline(&same, q.slice, q.first, WM_NONE),
+                         start + 3999);
+        window_place_near(&same, &near, start + 3999, WM_NONE, &q);
+        assert_int_equal(q.slice, start);
+    }
+    window_spec_use_slices(&same);
+    assert_true(same.whole);
+}
+
+static void
+keys_without_window_are_one_window_that_says_so(void **state)
+{
+    struct window_spec none = spec_of("none", 0, 0, 0, 0);
+    struct window_spec count = spec_of("count", 0, 0, 0, 0);
+
+    (void)state;
+    assert_int_equal(none.kind, WINDOW_GLOBAL);
+    assert_true(none.updating);
+    assert_int_equal(none.ttl, -1);
+    assert_int_equal(count.kind, WINDOW_GLOBAL);
+    assert_false(count.updating);
+}
+
 int
 main(void)
 {
@@ -253,6 +298,8 @@ main(void)
         cmocka_unit_test(many_slices_fall_back_to_whole_windows),
         cmocka_unit_test(windows_without_merge_are_kept_whole),
         cmocka_unit_test(no_end_or_purge_lies_before_the_deadline),
+        cmocka_unit_test(a_row_lies_in_the_window_that_ends_behind_it),
+        cmocka_unit_test(keys_without_window_are_one_window_that_says_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
