@@ -42,7 +42,8 @@ job_stop(struct job *j)
         return;
     j->stopping = true;
     j->stop_mono_ms = clock_mono_ms();
-    for (i = 0; i < j->plan->step_count; i++)
+    /* A restart that did not come so far has no sources. */
+    for (i = 0; j->ops.sources != NULL && i < j->plan->step_count; i++)
         if (j->ops.sources[i] != NULL)
             j->ops.source_types[i]->stop(j->ops.sources[i]);
     job_wake_slots(j);
@@ -540,14 +541,14 @@ end_ckpt(struct job *j, struct run *run)
         return;
     store_status(run->home.store, &run->home.status);
     if (run->next_round != 0 && run->next_round == run->home.status.complete)
-        run->completed++;
+        run_note_round(run);
 }
 
 static int
 run_attempts(struct job *j, struct run *run, struct err *e)
 {
+    bool opened, down = false; /* asked to stop during the back-off */
     int64_t wait_ms;
-    bool opened;
     int code, r;
 
     for (;;) {
@@ -558,15 +559,16 @@ run_attempts(struct job *j, struct run *run, struct err *e)
             return not_opened(j, run);
         if (!recover_may_restart(j, &wait_ms))
             break;
-        if (!back_off(j, wait_ms))
+        down = !back_off(j, wait_ms);
+        if (down)
             break;
         stop_events(run);
         job_close(j);
     }
     end_ckpt(j, run);
     code = ended(j);
-    if (run->stop_signal != 0 && j->has_failure && run->restarts != 0)
-        code = 128 + run->stop_signal; /* asked to stop while it was down */
+    if (down)
+        code = 128 + run->stop_signal;
     r = j->plan != NULL ? summary_write(j, code, e) : 0;
     if (r != 0) {
         log_error(e, true, NULL);

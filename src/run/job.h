@@ -129,6 +129,8 @@ void job_wrote_marker(struct job *j, uint64_t round);
 void job_take_counters(struct job *j, uint64_t round);
 /** A round is complete: count, log, remember. @thread coordinator. */
 void job_round_completed(struct job *j, const struct round_note *n);
+/** run->note is of a complete round: the summary counts and shows it. */
+void run_note_round(struct run *run);
 /** Go on counting from the round that a restart begins from: it may have been
  * completed after the job had failed. @thread coordinator. */
 void run_pick_counters(struct run *run);

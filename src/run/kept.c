@@ -119,11 +119,18 @@ keep_counters(struct run *run)
 }
 
 void
+run_note_round(struct run *run)
+{
+    run->notes[run->completed % ROUNDS_KEPT] = run->note;
+    run->completed++;
+}
+
+void
 run_pick_counters(struct run *run)
 {
     if (run->next_round != 0 && run->next_round == run->home.status.complete) {
         keep_counters(run);
-        run->completed++;
+        run_note_round(run);
         run->attempts = 0;
     }
     run->next_round = 0;
@@ -153,8 +160,8 @@ job_round_completed(struct job *j, const struct round_note *n)
     j->described = true;
     if (j->txn != NULL)
         job_wrote_marker(j, n->round);
-    run->notes[run->completed % ROUNDS_KEPT] = *n;
-    run->completed++;
+    run->note = *n;
+    run_note_round(run);
     run->completed_mono_ms = clock_mono_ms();
     run->attempts = run->fencings = 0;
     run->backoff_ms = 0;

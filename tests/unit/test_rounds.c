@@ -259,6 +259,7 @@ counters_of_a_round_that_was_completed_late_are_kept(void **state)
     assert_int_equal(r.run.home.status.complete, 1);
     assert_int_equal(count_get(&r.run.base[SOURCE].errors[CAUSE_DECODE]), 7);
     assert_int_equal(r.run.completed, 1);
+    assert_int_equal(r.run.notes[0].round, 1); /* the summary shows it */
     rig_down(&r);
 }
 
