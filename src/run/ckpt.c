@@ -294,6 +294,7 @@ end_copy(struct ckpt *c, struct copying *cp, int rc, const struct err *e)
     store_copy_free(&cp->copy);
     cp->dir = NULL;
     (void)pthread_mutex_lock(&c->lock);
+    free(c->copy_to);
     c->copy_to = NULL;
     c->copy_done = true;
     c->copy_err = *e;
@@ -427,6 +428,8 @@ joined(struct ckpt *c)
 {
     (void)pthread_mutex_destroy(&c->lock);
     (void)pthread_cond_destroy(&c->more);
+    free(c->copy_to);
+    c->copy_to = NULL;
     c->started = false;
 }
 
@@ -469,7 +472,7 @@ void
 ckpt_copy(struct ckpt *c, const char *dir)
 {
     (void)pthread_mutex_lock(&c->lock);
-    c->copy_to = dir;
+    c->copy_to = mem_strdup(dir);
     (void)pthread_cond_signal(&c->more);
     (void)pthread_mutex_unlock(&c->lock);
 }

@@ -69,7 +69,7 @@ struct ckpt {
     pthread_cond_t more;
     /* under the lock */
     struct ckpt_round *order; /* to be done */
-    const char *copy_to;      /* a savepoint to be made */
+    char *copy_to;            /* a savepoint to be made */
     bool stop, round_done, copy_done;
     struct err round_err, copy_err; /* code 0: success */
     struct err late_err;            /* what failed between rounds */
@@ -95,7 +95,7 @@ void ckpt_stop(struct ckpt *c);
 void ckpt_give(struct ckpt *c, struct ckpt_round *r);
 /** @return true once when the round is done; *ret_err says how. */
 bool ckpt_take_round(struct ckpt *c, struct err *ret_err);
-/** Begin to copy the complete round to `dir` (borrowed until done). */
+/** Begin to copy the complete round to `dir`; one at a time. */
 void ckpt_copy(struct ckpt *c, const char *dir);
 bool ckpt_take_copy(struct ckpt *c, struct err *ret_err);
 /** What failed between rounds since the last call. @return its code. */

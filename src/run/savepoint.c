@@ -124,7 +124,8 @@ savepoint_tick(struct job *j, bool last)
     case SAVEPOINT_NONE:
         return false;
     case SAVEPOINT_WAITING:
-        if (s->stop ? !last : rounds_complete(&j->rounds) < s->target)
+        /* Behind the last round nothing comes, whatever was waited for. */
+        if (!last && (s->stop || rounds_complete(&j->rounds) < s->target))
             return true;
         s->state = SAVEPOINT_COPYING;
         ckpt_copy(&j->ckpt, s->to);

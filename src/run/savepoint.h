@@ -3,8 +3,8 @@
  *
  * | state   | leaves it when                                              |
  * | none    | a request comes                                             |
- * | waiting | a round that began after it is complete (--stop, --drain:   |
- * |         | the last round of the job)                                  |
+ * | waiting | a round that began after it is complete, or the last round  |
+ * |         | of the job (--stop, --drain: only that)                     |
  * | copying | the checkpoint thread has copied it; then the answer goes   |
  *
  * One at a time. A request that the job does not live to answer is refused

@@ -1,6 +1,7 @@
 /*
  * The last round of a job: which snapshots are in it, which round comes
- * before it, what connectors hear, and whether the job is finished.
+ * before it, what connectors hear, and whether the job is finished; what waits
+ * for it.
  */
 #include "rounds_rig.h"
 
@@ -171,6 +172,53 @@ a_last_round_that_cannot_be_written_fails_the_job(void **state)
     rig_down(&r);
 }
 
+/* --- what else happens at the end ----------------------------------------- */
+
+static void
+a_savepoint_that_waits_for_a_later_round_gets_the_last_one(void **state)
+{
+    struct store_verified v;
+    char to[300], kept[300];
+    struct rig r;
+
+    (void)state;
+    rig_up(&r, 1);
+    (void)snprintf(to, sizeof to, "%s/copy", r.dir);
+    memcpy(kept, to, sizeof kept);
+    assert_int_equal(tick(&r, MS), 0);
+    r.run.savepoint.state = SAVEPOINT_WAITING; /* while round 1 is under way */
+    r.run.savepoint.target = r.job.rounds.current + 1;
+    r.run.savepoint.to = to;
+    end_all(&r, "a9", "b9"); /* which is the last one now */
+    assert_int_equal(final_round(&r), 0);
+
+    assert_true(savepoint_tick(&r.job, true));
+    memset(to, 'x', sizeof to); /* as of a request that is refused meanwhile */
+
+    assert_int_equal(r.run.savepoint.state, SAVEPOINT_COPYING);
+    while (!ckpt_take_copy(&r.job.ckpt, &err))
+        (void)ev_run(r.run.loop, EVRUN_ONCE);
+    assert_int_equal(err.code, 0);
+    assert_int_equal(store_verify(kept, &v, &err), 0);
+    assert_int_equal(v.round, 1);
+    rig_down(&r);
+}
+
+static void
+a_restart_that_has_not_opened_its_sources_can_be_stopped(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_up(&r, 0);
+    r.job.ops.sources = NULL;
+
+    job_stop(&r.job);
+
+    assert_true(r.job.stopping);
+    rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -186,6 +234,10 @@ main(void)
         cmocka_unit_test(a_job_that_was_stopped_is_not_finished),
         cmocka_unit_test(a_job_that_was_drained_is_finished),
         cmocka_unit_test(a_last_round_that_cannot_be_written_fails_the_job),
+        cmocka_unit_test(
+            a_savepoint_that_waits_for_a_later_round_gets_the_last_one),
+        cmocka_unit_test(
+            a_restart_that_has_not_opened_its_sources_can_be_stopped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
