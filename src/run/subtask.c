@@ -339,7 +339,8 @@ subtask_tick(struct subtask *st, bool idle, int64_t *ret_wait, struct err *e)
     uint32_t i;
     int r;
 
-    if (atomic_load_explicit(&st->done, memory_order_relaxed))
+    /* A tick behind a barrier must not be counted in front of it. */
+    if (st->count_due || atomic_load_explicit(&st->done, memory_order_relaxed))
         return 0;
     for (i = 0; i < st->ops.count; i++) {
         struct op *op = st->ops.ops[i];

@@ -25,7 +25,8 @@ struct probe {
     int resumes; /* how often resume() says there is more */
     int saves;   /* pieces of frozen state, taken at the next barrier */
     bool restores;
-    bool hold; /* become pending at the next watermark */
+    bool hold;  /* become pending at the next watermark */
+    bool ticks; /* counts a row at each look at the clock */
 };
 
 struct rig {
@@ -109,6 +110,19 @@ probe_resume(struct op *op, struct err *e)
     return 0;
 }
 
+static int
+probe_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
+{
+    const struct probe *p = (const struct probe *)(void *)op;
+
+    (void)idle;
+    (void)ret_wait;
+    (void)e;
+    if (p->ticks)
+        count_add(&op->count->records_out, 1);
+    return 0;
+}
+
 static bool
 always(struct op_out *o)
 {
@@ -140,6 +154,7 @@ rig_up(struct rig *r)
     static const struct op_type type = {.batch = probe_batch,
                                         .mark = probe_mark,
                                         .resume = probe_resume,
+                                        .tick = probe_tick,
                                         .restore = probe_restore,
                                         .save = probe_save};
     int i;
@@ -414,6 +429,32 @@ counters_wait_for_the_work_that_a_barrier_leaves(void **state)
     rig_down(&r);
 }
 
+static void
+rows_of_a_tick_are_not_counted_in_front_of_a_barrier_that_went_through(
+    void **state)
+{
+    int64_t wait = 1000;
+    struct rig r;
+    struct err e;
+
+    (void)state;
+    rig_up(&r);
+    r.probe.ticks = true;
+    put(&r, 0, BARRIER(1));
+    put(&r, 1, BARRIER(1));
+    while (r.probe.seen[0] == '\0')
+        assert_int_equal(subtask_step(&r.st, &wait, &e), STEP_WORKED);
+
+    assert_int_equal(subtask_tick(&r.st, false, &wait, &e), 0);
+    run(&r);
+    assert_int_equal(subtask_tick(&r.st, false, &wait, &e), 0);
+
+    assert_int_equal(atomic_load(&r.st.counted), 1);
+    assert_int_equal(count_get(&r.st.at_barrier[0].records_out), 0);
+    assert_int_equal(count_get(&r.count.records_out), 1);
+    rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -432,6 +473,8 @@ main(void)
         cmocka_unit_test(
             counters_of_a_round_are_as_they_were_behind_its_barrier),
         cmocka_unit_test(counters_wait_for_the_work_that_a_barrier_leaves),
+        cmocka_unit_test(
+            rows_of_a_tick_are_not_counted_in_front_of_a_barrier_that_went_through),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
