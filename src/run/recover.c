@@ -153,11 +153,16 @@ apply(struct home *h, enum decision d, bool finishes, struct err *e)
     return r != 0 ? r : home_look(h, e);
 }
 
-/* A flag is a permission for one start, not for restarts. */
+/* A flag is a permission for one start: until this process has a marker of
+ * its own, which a claim that failed did not leave. */
 static enum conn_recover
 recover_flag(const struct job *j)
 {
-    return j->run->restarts == 0 ? j->run->home.recover : RECOVER_NOT;
+    const struct run *run = j->run;
+
+    return run->restarts == 0 || (j->txn != NULL && !is_own(run, &run->seen))
+               ? run->home.recover
+               : RECOVER_NOT;
 }
 
 static bool
