@@ -540,7 +540,8 @@ static int
 prepare(struct sink *s, struct err *e)
 {
     struct part *list = atomic_exchange(&s->unsynced, NULL);
-    bool any = list != NULL;
+    /* A closed part may be synced already, and its name is not. */
+    bool any = list != NULL || atomic_load(&s->sealed) != NULL;
     struct part *p;
     int r = 0;
 
