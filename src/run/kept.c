@@ -131,7 +131,7 @@ run_pick_counters(struct run *run)
     if (run->next_round != 0 && run->next_round == run->home.status.complete) {
         keep_counters(run);
         run_note_round(run);
-        run->attempts = 0;
+        run->attempts = run->fencings = 0;
     }
     run->next_round = 0;
     memcpy(run->base, run->kept, run->logical_count * sizeof *run->base);

@@ -11,6 +11,11 @@
 #include "base/mem.h"
 #include "run/decide.h"
 
+/* A rival that starts fences again with every try of its initialisation, half
+ * a second apart. Whoever was fenced waits for longer than a start takes, so
+ * that one of the two is left: the rival has claimed, or was refused. */
+enum { FENCED_MS = 2000 };
+
 int
 recover_home(struct run *run, const char *job, uint32_t *ret_max, struct err *e)
 {
@@ -413,10 +418,13 @@ recover_may_restart(struct job *j, int64_t *ret_wait_ms)
         return false;
     if (p->restart_attempts >= 0 && run->attempts >= p->restart_attempts)
         return false;
-    if (j->txn != NULL && txn_fenced(j->txn))
-        run->fencings++;
     *ret_wait_ms =
         run->backoff_ms != 0 ? run->backoff_ms : p->restart_initial_ms;
+    if (j->txn != NULL && txn_fenced(j->txn)) {
+        run->fencings++;
+        if (*ret_wait_ms < FENCED_MS)
+            *ret_wait_ms = FENCED_MS;
+    }
     run->backoff_ms = *ret_wait_ms * 2 < p->restart_max_ms ? *ret_wait_ms * 2
                                                            : p->restart_max_ms;
     run->attempts++;
