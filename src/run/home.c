@@ -13,7 +13,13 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-enum { OLD_MAX = 100000, COPY_ENTRIES = 100000 };
+enum {
+    OLD_MAX = 100000,
+    COPY_ENTRIES = 100000,
+    /* Each stateful subtask keeps a place from its first question on: more
+     * than there are in a job; 64 bytes each in the lock file. */
+    READERS_MAX = 8192
+};
 
 static void
 name_owner(struct home *h)
@@ -205,7 +211,7 @@ int
 home_open(struct home *h, const struct run_conf *conf, const char *job,
           struct err *e)
 {
-    struct store_opts o = {.create = true};
+    struct store_opts o = {.create = true, .readers_max = READERS_MAX};
     int r = 0;
 
     memset(h, 0, sizeof *h);

@@ -435,10 +435,35 @@ from_a_path_without_a_store_names_it_and_makes_nothing(void **state)
     rig_down(&r);
 }
 
+static void
+every_subtask_of_a_wide_job_can_read_its_state(void **state)
+{
+    enum { SUBTASKS = 400 }; /* LMDB by itself has 126 places */
+    struct store_reader *readers[SUBTASKS] = {NULL};
+    struct rig r;
+    int i;
+
+    (void)state;
+    rig_up(&r);
+    put_store(&r, "job", 1, STORE_COMPLETE);
+    must(open_home(&r));
+
+    for (i = 0; i < SUBTASKS; i++) {
+        must(store_reader_new(r.home.store, &readers[i], &err));
+        must(store_reader_begin(readers[i], STORE_VIEW_COMPLETE, &err));
+        store_reader_end(readers[i]);
+    }
+
+    for (i = 0; i < SUBTASKS; i++)
+        store_reader_free(&readers[i]);
+    rig_down(&r);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_subtask_of_a_wide_job_can_read_its_state),
         cmocka_unit_test(a_first_start_makes_an_empty_store_with_a_lineage),
         cmocka_unit_test(what_the_last_round_kept_is_read),
         cmocka_unit_test(a_redo_is_not_what_the_job_begins_from),
