@@ -493,6 +493,17 @@ back_off(struct job *j, int64_t wait_ms)
     return j->run->stop_signal == 0;
 }
 
+/* A commit that waits for its broker holds the restart up. */
+static void
+await_ckpt(struct job *j)
+{
+    while (!ckpt_end(&j->ckpt, CKPT_END_MS))
+        log_line(LOG_WARN,
+                 "restart %u waits for the end of checkpoint %llu: its commit "
+                 "has no answer yet",
+                 j->run->restarts, (unsigned long long)j->rounds.current);
+}
+
 static int
 open_run(struct run *run, const struct run_conf *conf, struct err *e)
 {
@@ -563,6 +574,7 @@ run_attempts(struct job *j, struct run *run, struct err *e)
         if (down)
             break;
         stop_events(run);
+        await_ckpt(j);
         job_close(j);
     }
     end_ckpt(j, run);
