@@ -260,7 +260,7 @@ kcell_fill(struct kstate *k, struct kcell *c, const void *p, uint32_t len)
     if (len > CELL_INLINE)
         c->u.p = to = kalloc(k, len);
     if (len != 0)
-        memcpy(to, p, len);
+        memmove(to, p, len); /* it may lie in the cell */
     c->len = len;
 }
 
@@ -330,15 +330,12 @@ kstate_value_set(struct kstate *k, uint32_t h, const void *bytes, size_t len,
                  struct err *e)
 {
     struct khandle *hd = &k->handles[h];
-    char copy[CELL_INLINE];
     struct kcell *c;
     bool fresh;
 
     assert(h < k->count && hd->pub.kind == KSTATE_VALUE);
     if (len > KSTATE_VALUE_MAX)
         return kstate_too_large(k, h, len, e);
-    if (len <= CELL_INLINE && len != 0)
-        bytes = memcpy(copy, bytes, len); /* it may lie in the cell */
     c = kcell_of(k, kkey_current(k), h);
     fresh = c->len == CELL_EMPTY;
     kcell_touch(k, k->cur, c);

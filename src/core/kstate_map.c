@@ -236,16 +236,12 @@ kstate_map_put(struct kstate *k, uint32_t h, const struct kstate_bytes *key,
                const struct kstate_bytes *value, struct err *e)
 {
     struct khandle *hd = &k->handles[h];
-    char copy[CELL_INLINE];
-    const void *bytes = value->p;
     struct kmap *m = map_of(k, h);
     struct kitem *it;
     int r = check(k, h, key, value, e);
 
     if (r != 0)
         return r;
-    if (value->len <= CELL_INLINE && value->len != 0)
-        bytes = memcpy(copy, value->p, value->len); /* may lie in the cell */
     if (m == NULL) {
         struct kcell *c = kcell_of(k, kkey_current(k), h);
 
@@ -263,7 +259,7 @@ kstate_map_put(struct kstate *k, uint32_t h, const struct kstate_bytes *key,
         entry_rounds_touch(&k->rounds, &it->e);
         klog_cell(k, UNDO_CELL, h, &it->cell);
     }
-    kcell_fill(k, &it->cell, bytes, value->len);
+    kcell_fill(k, &it->cell, value->p, value->len);
     if (hd->ttl)
         *ktime_of(&it->cell) = know(k, hd);
     klog_settle(k);

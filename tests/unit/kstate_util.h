@@ -283,10 +283,10 @@ add_int(struct kstate *k, uint32_t h, int64_t v)
 
 /* ---- a state to try ---- */
 
-enum { V, W, R, L, M, N, H_COUNT };
+enum { V, W, R, L, M, N, Q, H_COUNT };
 
 /* V value; W value with ttl 100; R value with ttl 100 that reading extends;
- * L list; M map; N map with ttl 100. */
+ * L list; M map; N map with ttl 100; Q list with ttl 100. */
 static const struct kstate_handle util_handles[H_COUNT] = {
     {.name = "v", .kind = KSTATE_VALUE, .id = V, .ttl_ms = -1},
     {.name = "w", .kind = KSTATE_VALUE, .id = W, .ttl_ms = 100},
@@ -297,7 +297,8 @@ static const struct kstate_handle util_handles[H_COUNT] = {
      .ttl_read = true},
     {.name = "l", .kind = KSTATE_LIST, .id = L, .ttl_ms = -1},
     {.name = "m", .kind = KSTATE_MAP, .id = M, .ttl_ms = -1},
-    {.name = "n", .kind = KSTATE_MAP, .id = N, .ttl_ms = 100}};
+    {.name = "n", .kind = KSTATE_MAP, .id = N, .ttl_ms = 100},
+    {.name = "q", .kind = KSTATE_LIST, .id = Q, .ttl_ms = 100}};
 
 static inline struct kstate *
 fresh(void)

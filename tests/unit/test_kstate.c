@@ -127,6 +127,24 @@ undo_leaves_everything_as_it_was(void **state)
 }
 
 static void
+a_walk_after_an_undo_finds_what_was_there(void **state)
+{
+    struct kstate *k = fresh();
+
+    (void)state;
+    enter(k, 1);
+    fill(k);
+    kstate_begin(k);
+    assert_true(remove_text(k, M, "a"));
+    assert_string_equal(map_text(k, M), "b=2");
+    kstate_undo(k);
+
+    assert_string_equal(map_text(k, M), "a=1 b=2");
+
+    kstate_free(&k);
+}
+
+static void
 undo_of_a_new_key_leaves_no_key(void **state)
 {
     struct kstate *k = fresh();
@@ -315,11 +333,13 @@ rounds_delete_what_has_expired(void **state)
     enter(k, 1);
     set_text(k, W, "w");
     put_text(k, N, "a", "1");
+    add_text(k, Q, "x");
     round_to(&d, k, 1);
-    assert_int_equal(d.n, 2);
+    assert_int_equal(d.n, 3);
     enter(k, 1);
     set_text(k, W, "w2");
     put_text(k, N, "a", "2");
+    add_text(k, Q, "y");
     enter(k, 2);
     set_text(k, W, "never saved");
     (void)kstate_clean(k, 1100, KSTATE_NO_TIME, 0); /* says the time only */
@@ -591,6 +611,7 @@ main(void)
         cmocka_unit_test(a_key_without_state_takes_no_memory),
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(undo_leaves_everything_as_it_was),
+        cmocka_unit_test(a_walk_after_an_undo_finds_what_was_there),
         cmocka_unit_test(undo_of_a_new_key_leaves_no_key),
         cmocka_unit_test(a_large_map_is_walked_in_order_while_it_changes),
         cmocka_unit_test(a_walk_ends_when_its_map_or_list_is_cleared),

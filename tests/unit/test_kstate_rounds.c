@@ -86,6 +86,42 @@ changes_while_a_round_is_saved_belong_to_the_next(void **state)
     kstate_free(&k);
 }
 
+/* All there is of key 1, in one call; key 2 by its age. */
+static void
+what_is_removed_is_deleted_by_the_next_round(void **state)
+{
+    struct kstate *k = fresh();
+    struct disk d = {.n = 0};
+
+    (void)state;
+    enter(k, 1);
+    fill(k);
+    enter(k, 2);
+    set_text(k, W, "w");
+    put_text(k, N, "n", "1");
+    add_text(k, Q, "q");
+    round_to(&d, k, 1);
+    assert_int_equal(d.n, 9);
+    enter(k, 1);
+    kstate_begin(k);
+    kstate_clear(k, V);
+    kstate_clear(k, W);
+    assert_true(remove_text(k, M, "a"));
+    assert_true(remove_text(k, M, "b"));
+    kstate_clear(k, L);
+    assert_true(kstate_timer_delete(k, KSTATE_EVENT, 50));
+    kstate_commit(k);
+    while (kstate_clean(k, 1100, KSTATE_NO_TIME, 3))
+        ;
+    assert_int_equal(kstate_keys(k), 0);
+    round_to(&d, k, 2);
+
+    assert_int_equal(d.n, 0);
+
+    disk_fini(&d);
+    kstate_free(&k);
+}
+
 static void
 what_no_round_has_is_not_deleted(void **state)
 {
@@ -315,6 +351,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_has_only_what_changed),
         cmocka_unit_test(changes_while_a_round_is_saved_belong_to_the_next),
+        cmocka_unit_test(what_is_removed_is_deleted_by_the_next_round),
         cmocka_unit_test(what_no_round_has_is_not_deleted),
         cmocka_unit_test(handles_keep_their_ids_by_name),
         cmocka_unit_test(a_damaged_blob_is_refused),

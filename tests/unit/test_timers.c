@@ -321,6 +321,43 @@ timers_come_in_order_of_time_and_key(void **state)
 }
 
 static void
+timers_for_the_past_come_in_order_too(void **state)
+{
+    struct timers t;
+    uint32_t round, i;
+
+    (void)state;
+    (void)util_seed();
+    make_keys();
+    want_n = 0;
+    timers_init(&t, offsetof(struct tkey, text));
+    assert_null(timers_due(&t, 100000));
+    for (round = 0; round < 20; round++) {
+        for (i = 0; i < 600; i++) {
+            struct tkey *key = &tkeys[util_below(KEYS)];
+            int64_t ts = (int64_t)util_below(100000);
+
+            if (timers_find(&t, &key->e, ts) != NULL)
+                continue;
+            (void)timers_add(&t, &key->e, ts);
+            wants[want_n++] = (struct want){ts, key};
+        }
+        for (i = 0; i < 300; i++) {
+            size_t at = util_below((uint32_t)want_n);
+            struct timer *tm = timers_find(&t, &wants[at].key->e, wants[at].ts);
+
+            timers_unlink(&t, tm);
+            timers_drop(&t, tm);
+            wants[at] = wants[--want_n];
+        }
+        while (want_n != 0)
+            expect_first(&t, 100000);
+    }
+    assert_null(timers_due(&t, 100000));
+    timers_fini(&t);
+}
+
+static void
 the_bound_is_the_first_timer_once_it_is_near(void **state)
 {
     struct timers t;
@@ -367,6 +404,7 @@ main(void)
         cmocka_unit_test(a_walk_that_removes_all_misses_none),
         cmocka_unit_test(entries_come_sorted_as_far_as_asked),
         cmocka_unit_test(timers_come_in_order_of_time_and_key),
+        cmocka_unit_test(timers_for_the_past_come_in_order_too),
         cmocka_unit_test(the_bound_is_the_first_timer_once_it_is_near),
         cmocka_unit_test(a_timer_takes_about_sixty_bytes),
     };
