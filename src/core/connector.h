@@ -169,6 +169,7 @@ struct sink_message {
     uint32_t key_len;
     uint32_t val_len;
     int32_t partition; /* -1 = by the partitioner */
+    uint32_t topic;    /* as topic() gave it; else 0 */
 };
 
 struct sink_type {
@@ -210,8 +211,16 @@ struct sink_type {
     /** Timestamps changed because the target would refuse them; may be NULL.
      * @thread any. */
     uint64_t (*clamped)(struct sink *s);
-    /** Partitions of the target, for partition=function; may be NULL. */
-    int32_t (*partitions)(struct sink_task *t);
+    /**
+     * The number of the topic that a record's function named. May be NULL.
+     * @return 0; ERR_AGAIN while it is looked for (wake follows): the record
+     *         waits, and all behind it; ERR_RECORD cause encode: no name;
+     *         else the sink is broken (ERR_CONFIG: there is no such topic).
+     */
+    int (*topic)(struct sink_task *t, const char *name, size_t len,
+                 uint32_t *ret, struct err *e);
+    /** Partitions of a topic, for partition=function; may be NULL. */
+    int32_t (*partitions)(struct sink_task *t, uint32_t topic);
     /**
      * Make everything accepted so far delivered (before a barrier, at the
      * end). @return 0 when done, ERR_AGAIN while waiting (wake follows).

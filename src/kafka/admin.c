@@ -177,6 +177,20 @@ admin_count_partitions(struct client *c, const char *topic, int timeout_ms)
     return is_unknown(err) ? ADMIN_UNKNOWN : ADMIN_AWAY;
 }
 
+int32_t
+admin_look(struct client *c, const char *topic, int timeout_ms, struct err *e)
+{
+    int32_t count = 0;
+    rd_kafka_resp_err_t err = ask(c, topic, timeout_ms, &count);
+
+    if (err == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return count > 0 ? count : ADMIN_AWAY;
+    if (may_pass(err))
+        return ADMIN_AWAY;
+    (void)topic_error(c, topic, err, e);
+    return is_unknown(err) ? ADMIN_UNKNOWN : ADMIN_REFUSED;
+}
+
 /* One question about settings; `each` gets every answer. */
 struct settings {
     rd_kafka_ResourceType_t type;
@@ -331,25 +345,47 @@ admin_setting(struct client *c, const char *topic, const char *name,
     return true;
 }
 
+/* A setting as the broker takes it. */
+static void
+put_scalar(struct buf *b, const struct opt *o)
+{
+    if (o->type == OPT_STR)
+        buf_add(b, o->s, o->len);
+    else if (o->type == OPT_BOOL)
+        buf_adds(b, o->i != 0 ? "true" : "false");
+    else if (o->type == OPT_DBL)
+        json_put_double(b, o->d);
+    else
+        json_put_int(b, o->i);
+}
+
 static int
-create_failed(struct client *c, const char *topic, rd_kafka_resp_err_t err,
-              const char *text, struct err *e)
+create_failed(struct client *c, const struct admin_topic *t,
+              rd_kafka_resp_err_t err, const char *text, struct err *e)
 {
     bool denied = err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
                   err == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
     int code = may_pass(err) ? ERR_UNAVAILABLE : ERR_CONFIG;
+    const struct opt *o;
+    struct buf b;
 
     (void)err_set(e, code, "%s: topic \"%s\" cannot be made: %s (%s)", c->name,
-                  topic, text == NULL ? rd_kafka_err2str(err) : text,
+                  t->name, text == NULL ? rd_kafka_err2str(err) : text,
                   rd_kafka_err2name(err));
     if (code == ERR_UNAVAILABLE && e != NULL)
         e->flags |= ERR_RETRIABLE;
+    buf_init(&b);
+    for (o = t->config == NULL ? NULL : t->config->first; o != NULL;
+         o = o->next) {
+        buf_addf(&b, " --config %s=", o->name);
+        put_scalar(&b, o);
+    }
     err_hint(e,
              "%smake it with kafka-topics.sh --create --bootstrap-server "
-             "%.60s --topic %.80s --partitions 1 --config "
-             "cleanup.policy=compact",
+             "%.60s --topic %.80s --partitions %d%.80s",
              denied ? "an ACL must allow CREATE on it, or " : "", c->servers,
-             topic);
+             t->name, t->partitions < 1 ? 1 : (int)t->partitions, buf_cstr(&b));
+    buf_fini(&b);
     err_where(e, "%s", c->place);
     return code;
 }
@@ -378,38 +414,109 @@ created(rd_kafka_event_t *ev, char *text, size_t size)
     return err;
 }
 
-int
-admin_create_compacted(struct client *c, const char *topic, int timeout_ms,
-                       struct err *e)
+static void
+set_config(rd_kafka_NewTopic_t *nt, const struct opt *config)
 {
-    char text[256] = "";
-    rd_kafka_NewTopic_t *nt =
-        rd_kafka_NewTopic_new(topic, 1, -1, text, sizeof text);
+    const struct opt *o;
+    struct buf b;
+
+    for (o = config == NULL ? NULL : config->first; o != NULL; o = o->next) {
+        buf_init(&b);
+        put_scalar(&b, o);
+        (void)rd_kafka_NewTopic_set_config(nt, o->name, buf_cstr(&b));
+        buf_fini(&b);
+    }
+}
+
+/* Ask once. @param text why not, or "". */
+static rd_kafka_resp_err_t
+request_create(struct client *c, rd_kafka_NewTopic_t *nt, int timeout_ms,
+               char *text, size_t size)
+{
     rd_kafka_resp_err_t err = RD_KAFKA_RESP_ERR__TIMED_OUT;
-    rd_kafka_AdminOptions_t *o;
-    rd_kafka_queue_t *queue;
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(c->rk);
+    rd_kafka_AdminOptions_t *o =
+        rd_kafka_AdminOptions_new(c->rk, RD_KAFKA_ADMIN_OP_CREATETOPICS);
     rd_kafka_event_t *ev;
 
-    if (nt == NULL)
-        return create_failed(c, topic, RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, text,
-                             e);
-    (void)rd_kafka_NewTopic_set_config(nt, "cleanup.policy", "compact");
-    queue = rd_kafka_queue_new(c->rk);
-    o = rd_kafka_AdminOptions_new(c->rk, RD_KAFKA_ADMIN_OP_CREATETOPICS);
-    (void)rd_kafka_AdminOptions_set_request_timeout(o, timeout_ms, text,
-                                                    sizeof text);
+    (void)rd_kafka_AdminOptions_set_request_timeout(o, timeout_ms, text, size);
     (void)rd_kafka_AdminOptions_set_operation_timeout(o, timeout_ms / 2, text,
-                                                      sizeof text);
+                                                      size);
     rd_kafka_CreateTopics(c->rk, &nt, 1, o, queue);
     ev = rd_kafka_queue_poll(queue, timeout_ms);
     if (ev != NULL) {
-        err = created(ev, text, sizeof text);
+        err = created(ev, text, size);
         rd_kafka_event_destroy(ev);
     }
     rd_kafka_AdminOptions_destroy(o);
     rd_kafka_queue_destroy(queue);
+    return err;
+}
+
+int
+admin_create(struct client *c, const struct admin_topic *t, int timeout_ms,
+             struct err *e)
+{
+    char text[256] = "";
+    rd_kafka_NewTopic_t *nt = rd_kafka_NewTopic_new(
+        t->name, t->partitions, t->replication, text, sizeof text);
+    rd_kafka_resp_err_t err;
+
+    if (nt == NULL)
+        return create_failed(c, t, RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, text, e);
+    set_config(nt, t->config);
+    err = request_create(c, nt, timeout_ms, text, sizeof text);
     rd_kafka_NewTopic_destroy(nt);
     if (err == 0 || err == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS)
         return 0;
-    return create_failed(c, topic, err, text[0] == '\0' ? NULL : text, e);
+    return create_failed(c, t, err, text[0] == '\0' ? NULL : text, e);
+}
+
+int
+admin_create_compacted(struct client *c, const char *topic, int timeout_ms,
+                       struct err *e)
+{
+    struct opt policy = {
+        .name = "cleanup.policy", .type = OPT_STR, .s = "compact", .len = 7};
+    const struct opt config = {.type = OPT_MAP, .first = &policy, .len = 1};
+    const struct admin_topic t = {
+        .name = topic, .partitions = 1, .replication = -1, .config = &config};
+
+    return admin_create(c, &t, timeout_ms, e);
+}
+
+bool
+admin_read_create(const struct opt *opts, struct admin_topic *ret)
+{
+    const struct opt *o = opt_get(opts, "create");
+
+    if (o == NULL || o->type != OPT_MAP)
+        return false;
+    *ret = (struct admin_topic){
+        .name = opt_str(opts, "topic", NULL),
+        .partitions = (int32_t)opt_int(o, "partitions", -1),
+        .replication = (int32_t)opt_int(o, "replication", -1),
+        .config = opt_get(o, "config")};
+    return true;
+}
+
+int
+admin_find_or_create(struct client *c, const char *topic,
+                     const struct admin_topic *create, int32_t *ret_partitions,
+                     struct err *e)
+{
+    int r = admin_find_topic(c, topic, ret_partitions, e);
+    int64_t deadline = clock_mono_ms() + c->connect_ms;
+
+    if (r != ERR_CONFIG || create == NULL ||
+        admin_count_partitions(c, topic, ASK_MS) != ADMIN_UNKNOWN)
+        return r;
+    r = admin_create(c, create, (int)c->connect_ms, e);
+    /* Not all brokers know it at once. */
+    while (r == 0 && admin_count_partitions(c, topic, ASK_MS) < 1 &&
+           clock_mono_ms() < deadline)
+        pause_ms(20);
+    if (r == 0)
+        log_line(LOG_INFO, "%s: topic \"%s\" was made", c->name, topic);
+    return r != 0 ? r : admin_find_topic(c, topic, ret_partitions, e);
 }

@@ -1,8 +1,9 @@
 /*
  * Questions to the broker: topics, partition counts, topic settings.
  *
- * Used by source.c, sink.c and preflight.c on the coordinator thread. Each
- * call waits for the answer, at most as long as it says.
+ * Used by source.c, sink.c and preflight.c on the coordinator thread, by
+ * sink_topic.c also on its own. Each call waits for the answer, at most as
+ * long as it says.
  */
 #ifndef KAFKA_ADMIN_H
 #define KAFKA_ADMIN_H
@@ -12,11 +13,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/opts.h"
 #include "kafka/client.h"
 
 enum {
     ADMIN_AWAY = -1,      /* no answer in time */
     ADMIN_UNKNOWN = -2,   /* the topic does not exist */
+    ADMIN_REFUSED = -3,   /* it cannot be used, and waiting does not help */
     ADMIN_VALUE_MAX = 256 /* bytes of a setting with its NUL */
 };
 
@@ -62,13 +65,44 @@ bool admin_setting(struct client *c, const char *topic, const char *name,
                    int timeout_ms, char *ret, size_t size);
 
 /**
- * Make a compacted topic of one partition, with the brokers' own number of
- * replicas. One that exists is left as it is.
+ * As admin_count_partitions(), with a reason.
  *
- * @return 0, ERR_UNAVAILABLE (retriable), ERR_CONFIG (no right to).
- * @thread coord; waits up to `timeout_ms`.
+ * @param e filled for ADMIN_UNKNOWN and ADMIN_REFUSED (ERR_CONFIG).
+ * @thread any; waits up to `timeout_ms`, for a hint a little longer.
  */
+int32_t admin_look(struct client *c, const char *topic, int timeout_ms,
+                   struct err *e);
+
+/* A topic to be made. */
+struct admin_topic {
+    const char *name;
+    int32_t partitions;       /* -1: the brokers' default */
+    int32_t replication;      /* likewise */
+    const struct opt *config; /* names and scalars, or NULL */
+};
+
+/** Read `create` of a sink's options. @return whether there is one. */
+bool admin_read_create(const struct opt *opts, struct admin_topic *ret);
+
+/**
+ * Make a topic. One that exists is left as it is.
+ *
+ * @return 0, ERR_UNAVAILABLE (retriable), ERR_CONFIG (no right to, a setting
+ *         or number that the broker refuses: its words).
+ * @thread any; waits up to `timeout_ms`.
+ */
+MUST_USE int admin_create(struct client *c, const struct admin_topic *topic,
+                          int timeout_ms, struct err *e);
+/** As admin_create(): compacted, one partition, the brokers' replicas. */
 MUST_USE int admin_create_compacted(struct client *c, const char *topic,
                                     int timeout_ms, struct err *e);
+
+/**
+ * Find a topic as admin_find_topic() does, and make it first if it is missing
+ * and `create` is not NULL. @thread coord.
+ */
+MUST_USE int admin_find_or_create(struct client *c, const char *topic,
+                                  const struct admin_topic *create,
+                                  int32_t *ret_partitions, struct err *e);
 
 #endif

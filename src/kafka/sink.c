@@ -19,6 +19,7 @@ enum {
     CLIENT_RECORDS = 1000000, /* the client's own bound is out of the way */
     CLIENT_KBYTES = 1 << 20,
     POLL_MS = 100,
+    ASK_MS = 500,
     LIMITS_MS = 1000,
     BATCH_BYTES = 1000000 /* librdkafka's default batch.size */
 };
@@ -49,9 +50,21 @@ sink_set_broken(struct sink *s, const struct err *e)
         free(mine);
 }
 
+static int64_t
+limit_of(const struct sink *s, const char *topic)
+{
+    uint32_t i;
+
+    for (i = 0; i < atomic_load(&s->topic_count); i++)
+        if (strcmp(s->topics[i]->name, topic) == 0)
+            return s->topics[i]->limits.max_message_bytes;
+    return s->message_max;
+}
+
 static void
 delivery_failed(struct sink *s, const rd_kafka_message_t *m)
 {
+    const char *topic = rd_kafka_topic_name(m->rkt);
     struct err e;
 
     if (s->may_lose) {
@@ -61,7 +74,7 @@ delivery_failed(struct sink *s, const rd_kafka_message_t *m)
     (void)err_set(&e, ERR_IO,
                   "%s: a message to %s[%" PRId32 "] was not "
                   "delivered: %s (%s)",
-                  s->client->name, s->topic, m->partition,
+                  s->client->name, topic, m->partition,
                   rd_kafka_err2str(m->err), rd_kafka_err2name(m->err));
     err_where(&e, "%s", s->client->place);
     switch (m->err) {
@@ -70,7 +83,7 @@ delivery_failed(struct sink *s, const rd_kafka_message_t *m)
         err_hint(&e,
                  "message of %zu bytes; the topic's max.message.bytes is "
                  "%" PRId64,
-                 m->len + m->key_len, s->limits.max_message_bytes);
+                 m->len + m->key_len, limit_of(s, topic));
         break;
     case RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP:
         e.code = ERR_CONFIG;
@@ -159,7 +172,7 @@ start_client(struct sink *s, const struct conn_env *env, struct err *e)
     size_t size = sizeof codec;
     char max[32] = "";
     size_t max_size = sizeof max;
-    int64_t most = s->limits.max_message_bytes;
+    int64_t most = s->message_max;
     /* That of exactly_once writes nothing. */
     bool idempotent = !s->may_lose && s->txn == NULL;
     int r = client_conf(s->client, env, &conf, e);
@@ -187,23 +200,28 @@ start_client(struct sink *s, const struct conn_env *env, struct err *e)
     if (rd_kafka_conf_get(conf, "message.max.bytes", max, &max_size) ==
         RD_KAFKA_CONF_OK)
         s->client_max = strtoll(max, NULL, 10);
+    max_size = sizeof max;
+    if (rd_kafka_conf_get(conf, "batch.size", max, &max_size) ==
+        RD_KAFKA_CONF_OK)
+        s->batch_bytes = strtoll(max, NULL, 10);
     return client_start(s->client, &conf, e);
 }
 
+/* The one topic of the option. */
 static int
 connect_topic(struct sink *s, const struct conn_env *env, struct err *e)
 {
+    struct sink_topic *topic = s->topics[0];
     int32_t partitions;
-    int r;
+    int r =
+        admin_find_or_create(s->client, topic->name,
+                             s->may_create ? &s->create : NULL, &partitions, e);
 
-    s->limits.max_message_bytes = KAFKA_MESSAGE_BYTES;
-    r = start_client(s, env, e);
-    if (r == 0)
-        r = admin_find_topic(s->client, s->topic, &partitions, e);
     if (r != 0)
         return r;
-    admin_limits(s->client, s->topic, LIMITS_MS, &s->limits);
-    if (s->limits.max_message_bytes == KAFKA_MESSAGE_BYTES)
+    admin_limits(s->client, topic->name, LIMITS_MS, &topic->limits);
+    s->message_max = topic->limits.max_message_bytes;
+    if (s->message_max == KAFKA_MESSAGE_BYTES)
         return 0;
     /* Batches and messages must fit the topic, and those sizes belong to
      * the handle. */
@@ -216,11 +234,45 @@ connect_topic(struct sink *s, const struct conn_env *env, struct err *e)
 static int
 warm(struct sink *s, struct err *e)
 {
-    s->rkt = rd_kafka_topic_new(s->client->rk, s->topic, NULL);
-    if (s->rkt == NULL)
+    struct sink_topic *topic = s->topics[0];
+    int r;
+
+    topic->rkt = rd_kafka_topic_new(s->client->rk, topic->name, NULL);
+    if (topic->rkt == NULL)
         return err_set(e, ERR_CONFIG, "%s: topic \"%s\": %s", s->client->name,
-                       s->topic, rd_kafka_err2str(rd_kafka_last_error()));
-    return admin_find_topic(s->client, s->topic, &s->partitions, e);
+                       topic->name, rd_kafka_err2str(rd_kafka_last_error()));
+    r = admin_find_topic(s->client, topic->name, &topic->partitions, e);
+    atomic_store(&topic->ready, r == 0);
+    return r;
+}
+
+/* Topics are named later: only the broker must be there. */
+static int
+connect_broker(struct sink *s, struct err *e)
+{
+    int64_t deadline = clock_mono_ms() + s->client->connect_ms;
+    int r = 0;
+
+    while (r == 0 && !client_answers(s->client, ASK_MS))
+        r = client_retry(s->client, deadline, e);
+    return r;
+}
+
+static int
+connect_all(struct sink *s, const struct conn_env *env, struct err *e)
+{
+    int r;
+
+    s->message_max = KAFKA_MESSAGE_BYTES;
+    r = start_client(s, env, e);
+    if (r != 0)
+        return r;
+    if (atomic_load(&s->topic_count) == 0) {
+        r = connect_broker(s, e);
+        return r != 0 ? r : sink_topics_start(s, e);
+    }
+    r = connect_topic(s, env, e);
+    return r != 0 ? r : warm(s, e);
 }
 
 static void
@@ -285,32 +337,31 @@ sink_close(struct sink **ps)
     atomic_store(&s->closing, true);
     if (s->txn != NULL)
         txn_unlisten(s->txn, &s->listener);
-    if (!stop_poller(s))
+    if (!sink_topics_stop(s) || !stop_poller(s))
         return;                 /* it may still look at all of it */
     tell_counts(s, s->tell_at); /* a short job has no later tick */
     purge_left(s);
     if (s->main_queue != NULL)
         rd_kafka_queue_destroy(s->main_queue);
-    if (s->rkt != NULL)
-        rd_kafka_topic_destroy(s->rkt);
+    sink_topics_free(s);
     if (s->client != NULL && !client_stop(s->client))
         return;
     client_close(&s->client);
     free(atomic_load(&s->broken));
     for (i = 0; i < s->parallelism; i++)
         free(atomic_load(&s->tasks[i]));
-    free(s->topic);
+    (void)pthread_mutex_destroy(&s->topics_lock);
+    (void)pthread_cond_destroy(&s->topics_wanted);
     free(s->tasks);
     free(s);
 }
 
-/* A round became writable, or its producer has room again. */
-static void
-on_txn(void *arg)
+void
+sink_wake_tasks(struct sink *s)
 {
-    struct sink *s = arg;
     uint32_t i;
 
+    atomic_fetch_add(&s->waking, 1); /* before it looks at `gone` */
     for (i = 0; i < s->parallelism; i++) {
         struct sink_task *t = atomic_load(&s->tasks[i]);
 
@@ -318,6 +369,14 @@ on_txn(void *arg)
             !atomic_load(&t->gone))
             t->conf.wake(t->conf.wake_arg);
     }
+    atomic_fetch_sub(&s->waking, 1);
+}
+
+/* A round became writable, or its producer has room again. */
+static void
+on_txn(void *arg)
+{
+    sink_wake_tasks(arg);
 }
 
 static bool
@@ -367,13 +426,18 @@ check_properties(const struct sink *s, const struct conn_env *env,
 }
 
 /* Take part in the job's transactions. */
-static void
-join_txn(struct sink *s)
+static int
+join_txn(struct sink *s, struct err *e)
 {
-    s->topic_index = txn_topic(s->txn, s->topic);
-    txn_fit(s->txn, s->limits.max_message_bytes);
+    int r = 0;
+
+    if (atomic_load(&s->topic_count) > 0 && !s->finder_runs)
+        r = txn_topic(s->txn, s->topics[0]->name, &s->topics[0]->txn_index, e);
+    txn_fit(s->txn, s->message_max);
     s->listener = (struct txn_listener){.tell = on_txn, .arg = s};
-    txn_listen(s->txn, &s->listener);
+    if (r == 0)
+        txn_listen(s->txn, &s->listener);
+    return r;
 }
 
 static int
@@ -406,24 +470,25 @@ sink_open(const struct conn_env *env, struct sink **ret, struct err *e)
     if (s->records_max < INFLIGHT_MIN)
         s->records_max = INFLIGHT_MIN;
     s->bytes_max = INFLIGHT_BYTES / env->parallelism;
-    if (topic == NULL || topic[0] == '\0') {
+    (void)pthread_mutex_init(&s->topics_lock, NULL);
+    (void)pthread_cond_init(&s->topics_wanted, NULL);
+    if (topic != NULL && topic[0] != '\0') {
+        (void)sink_topics_add(s, topic, strlen(topic));
+    } else if (opt_func(env->opts, "topic_func") == 0) {
         r = err_set(e, ERR_JOBFILE, "kafka: option \"topic\" is required");
         goto fail;
     }
-    s->topic = mem_strdup(topic);
+    s->may_create = admin_read_create(env->opts, &s->create);
     s->client = client_new(CLIENT_PRODUCER, env);
     r = s->txn == NULL ? 0 : check_properties(s, env, e);
     if (r == 0)
-        r = connect_topic(s, env, e);
+        r = connect_all(s, env, e);
     if (r == 0)
-        r = warm(s, e);
+        r = start_poller(s, e);
+    if (r == 0 && s->txn != NULL)
+        r = join_txn(s, e);
     if (r != 0)
         goto fail;
-    r = start_poller(s, e);
-    if (r != 0)
-        goto fail;
-    if (s->txn != NULL)
-        join_txn(s);
     atomic_store(&s->client->down, false);
     *ret = s;
     return 0;
@@ -446,12 +511,6 @@ sink_tick(struct sink *s, struct err *e)
     return r == 0 && s->txn != NULL ? txn_broken(s->txn, e) : r;
 }
 
-static int32_t
-sink_partitions(struct sink_task *t)
-{
-    return t->sink->partitions;
-}
-
 static uint64_t
 sink_clamped(struct sink *s)
 {
@@ -467,7 +526,8 @@ const struct sink_type kafka_sink_type = {
     .ready = sink_task_ready,
     .write_raw = sink_task_write,
     .batch_end = sink_task_batch_end,
-    .partitions = sink_partitions,
+    .topic = sink_task_topic,
+    .partitions = sink_task_partitions,
     .flush = sink_task_flush,
     .snapshot = sink_task_snapshot,
     .tick = sink_tick,

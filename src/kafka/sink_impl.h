@@ -15,6 +15,10 @@
  * delivery = "exactly_once": the messages go to the producer of the task's
  * round (txn_impl.h) instead, whose queue is the bound; the sink's own
  * client then only asks for topics and watches the broker.
+ *
+ * topic = function: a topic is found (and made, with `create`) when a record
+ * first names it, by a thread of the sink: the task says ERR_AGAIN until it
+ * is there, and the slot goes on with other work.
  */
 #ifndef KAFKA_SINK_IMPL_H
 #define KAFKA_SINK_IMPL_H
@@ -24,6 +28,19 @@
 
 #include "kafka/admin.h"
 #include "kafka/txn_impl.h"
+
+enum { SINK_TOPICS_MAX = TXN_TOPICS_MAX };
+
+/* A topic is written to once it is `ready`; nothing changes afterwards. */
+struct sink_topic {
+    char *name;
+    size_t len;
+    rd_kafka_topic_t *rkt; /* not exactly_once */
+    uint32_t txn_index;    /* exactly_once: in the handles */
+    int32_t partitions;    /* as it was found */
+    struct admin_limits limits;
+    atomic_bool ready;
+};
 
 struct pending { /* a message the client had no room for */
     struct pending *next;
@@ -44,18 +61,27 @@ struct sink_task {
     atomic_bool gone; /* freed by its user: no more wakes */
     int64_t now_ms;   /* wall clock, as last looked at */
     uint64_t round;   /* exactly_once: whose producer it writes to */
+    uint16_t *slots;  /* topics by name, + 1; open addressing, 0 = free */
 };
 
 struct sink {
     struct client *client;
-    rd_kafka_topic_t *rkt;
     rd_kafka_queue_t *main_queue; /* to end a poll early */
-    char *topic;
-    int32_t partitions; /* of the topic, at open */
+    /* The one of the option; or those that a function named so far, each
+     * found by the finder's thread. Only grows, under the lock. */
+    struct sink_topic *topics[SINK_TOPICS_MAX];
+    _Atomic uint32_t topic_count;
+    pthread_mutex_t topics_lock;
+    pthread_cond_t topics_wanted;
+    pthread_t finder;
+    bool finder_runs;
+    int64_t batch_bytes; /* topics that a function names take no less */
     uint32_t parallelism;
     bool may_lose; /* delivery = "none" */
     bool compressed;
-    struct admin_limits limits;
+    bool may_create; /* a topic that is missing, as `create` says */
+    struct admin_topic create;
+    int64_t message_max;             /* what the handle is made for */
     int64_t client_max;              /* message.max.bytes */
     uint64_t records_max, bytes_max; /* in flight, per task */
     _Atomic(struct sink_task *) *tasks;
@@ -65,11 +91,11 @@ struct sink {
     uint64_t lost_told, clamped_told;
     int64_t tell_at;
     atomic_bool publishing; /* the poller is looking at the tasks */
+    atomic_int waking;      /* others that are */
     pthread_t poller;
     bool poller_runs;
     atomic_bool closing;
     struct txn *txn;      /* exactly_once, else NULL; the job's */
-    uint32_t topic_index; /* in its handles */
     uint64_t first_round; /* its tasks begin with */
     struct txn_listener listener;
 };
@@ -79,7 +105,22 @@ int sink_broken_error(struct sink *s, struct err *e);
 /** Leave a failure; the first counts, until the sink is freed. */
 void sink_set_broken(struct sink *s, const struct err *e);
 
+/** Wake the tasks that wait. @thread any. */
+void sink_wake_tasks(struct sink *s);
+
+/** Start and stop the finder of topics. @return of stop: whether it ended;
+ * the sink must stay if not. @thread coord. */
+MUST_USE int sink_topics_start(struct sink *s, struct err *e);
+bool sink_topics_stop(struct sink *s);
+/** Append a topic. @thread coord, before there are tasks. */
+struct sink_topic *sink_topics_add(struct sink *s, const char *name,
+                                   size_t len);
+void sink_topics_free(struct sink *s);
+
 /** The slot's half of the connector. */
+int sink_task_topic(struct sink_task *t, const char *name, size_t len,
+                    uint32_t *ret, struct err *e);
+int32_t sink_task_partitions(struct sink_task *t, uint32_t topic);
 int sink_task_new(struct sink *s, const struct conn_task *conf,
                   struct sink_task **ret, struct err *e);
 bool sink_task_ready(struct sink_task *t);

@@ -49,7 +49,8 @@ produce(struct sink_task *t, const struct sink_message *m, int64_t ts,
         rd_kafka_headers_t *headers)
 {
     rd_kafka_t *rk = t->sink->client->rk;
-    rd_kafka_topic_t *rkt = t->sink->rkt;
+    const struct sink_topic *topic = t->sink->topics[m->topic];
+    rd_kafka_topic_t *rkt = topic->rkt;
     struct txn_handle *h = NULL;
     rd_kafka_vu_t v[VUS_MAX];
     rd_kafka_error_t *error;
@@ -61,7 +62,7 @@ produce(struct sink_task *t, const struct sink_message *m, int64_t ts,
         if (h == NULL) /* its producer is being made */
             return RD_KAFKA_RESP_ERR__QUEUE_FULL;
         rk = h->client->rk;
-        rkt = h->topics[t->sink->topic_index];
+        rkt = h->topics[topic->txn_index];
         txn_handle_touch(h, clock_mono_ms);
     }
     v[n].vtype = RD_KAFKA_VTYPE_RKT;
@@ -125,9 +126,9 @@ headers_size(const struct rec_headers *h)
 /* The timestamp to write. The client takes 0 for "now"; the broker refuses
  * one that is too far ahead for ever. */
 static int64_t
-out_ts(struct sink_task *t, const struct rec *r)
+out_ts(struct sink_task *t, const struct sink_topic *topic, const struct rec *r)
 {
-    int64_t ahead = t->sink->limits.ts_after_ms;
+    int64_t ahead = topic->limits.ts_after_ms;
 
     if (!(r->flags & REC_HAS_TS))
         return 0;
@@ -196,13 +197,13 @@ refused(struct sink_task *t, const struct sink_message *m,
         return err_record(e, CAUSE_ENCODE,
                           "partition %" PRId32 " does not exist in topic "
                           "\"%s\"",
-                          m->partition, s->topic);
+                          m->partition, s->topics[m->topic]->name);
     if (err == RD_KAFKA_RESP_ERR__FATAL)
         (void)rd_kafka_fatal_error(h == NULL ? s->client->rk : h->client->rk,
                                    text, sizeof text);
     (void)err_set(&own, ERR_IO, "%s: topic \"%s\" takes no message: %s%s%s",
-                  s->client->name, s->topic, rd_kafka_err2str(err),
-                  text[0] == '\0' ? "" : ": ", text);
+                  s->client->name, s->topics[m->topic]->name,
+                  rd_kafka_err2str(err), text[0] == '\0' ? "" : ": ", text);
     err_where(&own, "%s", s->client->place);
     if (h != NULL) { /* its round is lost, another producer may go on */
         own.code = ERR_UNAVAILABLE;
@@ -296,6 +297,7 @@ sink_task_write(struct sink_task *t, const struct rec *r,
                 const struct sink_message *m, struct err *e)
 {
     struct sink *s = t->sink;
+    const struct sink_topic *topic = s->topics[m->topic];
     uint64_t size = (uint64_t)m->key_len + m->val_len;
     rd_kafka_headers_t *headers;
     rd_kafka_resp_err_t err;
@@ -304,11 +306,11 @@ sink_task_write(struct sink_task *t, const struct rec *r,
     if (atomic_load_explicit(&s->broken, memory_order_relaxed) != NULL)
         return sink_broken_error(s, e);
     if (!s->compressed && size + headers_size(r->headers) + MESSAGE_OVERHEAD >
-                              (uint64_t)s->limits.max_message_bytes) {
+                              (uint64_t)topic->limits.max_message_bytes) {
         (void)err_record(e, CAUSE_ENCODE,
                          "message of %" PRIu64 " bytes is larger than the "
                          "max.message.bytes of topic \"%s\", %" PRId64,
-                         size, s->topic, s->limits.max_message_bytes);
+                         size, topic->name, topic->limits.max_message_bytes);
         err_hint(e, "raise max.message.bytes of the topic, or set "
                     "compression.codec in properties");
         return ERR_RECORD;
@@ -317,7 +319,7 @@ sink_task_write(struct sink_task *t, const struct rec *r,
     if (size + headers_size(r->headers) + CLIENT_OVERHEAD >
         (uint64_t)s->client_max)
         return too_large(s, m, e);
-    ts = out_ts(t, r);
+    ts = out_ts(t, topic, r);
     headers = make_headers(r->headers);
     if (t->first != NULL) { /* behind those that wait */
         keep(t, m, ts, headers);
@@ -402,10 +404,13 @@ sink_task_free(struct sink_task **pt)
             rd_kafka_headers_destroy(p->headers);
         free(p);
     }
+    free(t->slots);
+    t->slots = NULL;
     /* Reports may still come for it, so the struct stays until the sink is
      * closed. No wake is under way after this. */
     atomic_store(&t->gone, true);
     while (atomic_load(&t->sink->publishing) ||
+           atomic_load(&t->sink->waking) > 0 ||
            (t->sink->txn != NULL && atomic_load(&t->sink->txn->telling) > 0))
         (void)sched_yield();
 }

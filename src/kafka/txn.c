@@ -291,6 +291,7 @@ txn_new(const struct txn_conf *conf, struct txn **ret, struct err *e)
     t->topic = mem_strdup(name);
     (void)snprintf(t->owner, sizeof t->owner, "%s", conf->owner);
     t->end = -1;
+    (void)pthread_mutex_init(&t->topics_lock, NULL);
     for (i = 0; i < TXN_IDS; i++) {
         struct txn_handle *h = &t->handles[i];
 
@@ -326,9 +327,9 @@ txn_free(struct txn **pt)
         return; /* the client's threads may still look at it */
     for (i = 0; i < TXN_IDS; i++)
         free(t->handles[i].id);
-    for (k = 0; k < t->topic_count; k++)
+    for (k = 0; k < atomic_load(&t->topic_count); k++)
         free(t->topics[k]);
-    free(t->topics);
+    (void)pthread_mutex_destroy(&t->topics_lock);
     free(atomic_load(&t->broken));
     free(t->prefix);
     free(t->topic);
@@ -368,19 +369,41 @@ txn_claim(struct txn *t, const struct txn_marker *m, struct err *e)
     return r;
 }
 
-uint32_t
-txn_topic(struct txn *t, const char *topic)
+/* Under the lock. */
+static int
+add_topic(struct txn *t, const char *topic, struct err *e)
 {
-    uint32_t i;
+    uint32_t i = atomic_load(&t->topic_count);
+    int k, r = 0;
 
-    for (i = 0; i < t->topic_count; i++)
+    if (i == TXN_TOPICS_MAX)
+        return err_set(e, ERR_CONFIG,
+                       "%s: exactly_once sinks name more than %d topics",
+                       t->reader->name, TXN_TOPICS_MAX);
+    t->topics[i] = mem_strdup(topic);
+    for (k = 0; r == 0 && k < TXN_IDS; k++)
+        if (t->handles[k].named)
+            r = txn_handle_name(&t->handles[k], i, e);
+    atomic_store(&t->topic_count, i + 1);
+    return r;
+}
+
+int
+txn_topic(struct txn *t, const char *topic, uint32_t *ret, struct err *e)
+{
+    uint32_t i, n;
+    int r = 0;
+
+    (void)pthread_mutex_lock(&t->topics_lock);
+    n = atomic_load(&t->topic_count);
+    for (i = 0; i < n; i++)
         if (strcmp(t->topics[i], topic) == 0)
-            return i;
-    assert(i < TXN_TOPICS_MAX);
-    if (i % 16 == 0)
-        t->topics = mem_realloc(t->topics, (i + 16) * sizeof *t->topics);
-    t->topics[t->topic_count++] = mem_strdup(topic);
-    return i;
+            break;
+    if (i == n)
+        r = add_topic(t, topic, e);
+    (void)pthread_mutex_unlock(&t->topics_lock);
+    *ret = i;
+    return r;
 }
 
 void

@@ -21,7 +21,7 @@
  * After any result but success the only way on is txn_free() and a new one:
  * never abort, never reuse. Thread: one at a time, the coordinator's at start
  * and then the checkpoint thread's, but for txn_handle() and what sinks do
- * with it (their slots) and txn_topic() (coordinator, before txn_start()).
+ * with it (their slots) and txn_topic().
  */
 #ifndef KAFKA_TXN_H
 #define KAFKA_TXN_H
@@ -90,8 +90,14 @@ MUST_USE int txn_init(struct txn *t, struct err *e);
 MUST_USE int txn_claim(struct txn *t, const struct txn_marker *m,
                        struct err *e);
 
-/** Name a topic sinks write to. @return its index. */
-uint32_t txn_topic(struct txn *t, const char *topic);
+/**
+ * Name a topic sinks write to; also while rounds are open, whose producers
+ * then get a handle for it.
+ * @param ret its index in txn_handle.topics.
+ * @return 0, ERR_CONFIG (too many, or refused by the client). @thread any.
+ */
+MUST_USE int txn_topic(struct txn *t, const char *topic, uint32_t *ret,
+                       struct err *e);
 
 /** Make rounds `first` and `first` + 1 writable. As txn_renew(). */
 MUST_USE int txn_start(struct txn *t, uint64_t first, struct err *e);

@@ -221,28 +221,56 @@ start_producer(struct txn_handle *h, struct err *e)
     return client_start(c, &conf, e);
 }
 
+static int
+not_named(struct txn_handle *h, const char *topic, struct err *e)
+{
+    return err_set(e, ERR_CONFIG, "%s: topic \"%s\": %s", h->client->name,
+                   topic, rd_kafka_err2str(rd_kafka_last_error()));
+}
+
+int
+txn_handle_name(struct txn_handle *h, uint32_t index, struct err *e)
+{
+    const char *topic = h->txn->topics[index];
+
+    h->topics[index] = rd_kafka_topic_new(h->client->rk, topic, NULL);
+    return h->topics[index] == NULL ? not_named(h, topic, e) : 0;
+}
+
 /* Name all topics before the first message: without a topic handle that one
  * waits for a timer of a second. */
 static int
 name_topics(struct txn_handle *h, struct err *e)
 {
     struct txn *t = h->txn;
-    const char *name = t->topic;
+    uint32_t i;
+    int r = 0;
 
-    h->topics = mem_zalloc((t->topic_count + 1u) * sizeof(rd_kafka_topic_t *));
     h->marker = rd_kafka_topic_new(h->client->rk, t->topic, NULL);
-    while (h->marker != NULL && h->topic_count < t->topic_count) {
-        name = t->topics[h->topic_count];
-        h->topics[h->topic_count] =
-            rd_kafka_topic_new(h->client->rk, name, NULL);
-        if (h->topics[h->topic_count] == NULL)
-            break;
-        h->topic_count++;
+    if (h->marker == NULL)
+        return not_named(h, t->topic, e);
+    (void)pthread_mutex_lock(&t->topics_lock);
+    for (i = 0; r == 0 && i < atomic_load(&t->topic_count); i++)
+        r = txn_handle_name(h, i, e);
+    h->named = r == 0;
+    (void)pthread_mutex_unlock(&t->topics_lock);
+    return r;
+}
+
+/* Nobody names it a topic after this. */
+static void
+forget_topics(struct txn_handle *h)
+{
+    uint32_t i;
+
+    (void)pthread_mutex_lock(&h->txn->topics_lock);
+    h->named = false;
+    for (i = 0; i < TXN_TOPICS_MAX; i++) {
+        if (h->topics[i] != NULL)
+            rd_kafka_topic_destroy(h->topics[i]);
+        h->topics[i] = NULL;
     }
-    if (h->marker != NULL && h->topic_count == t->topic_count)
-        return 0;
-    return err_set(e, ERR_CONFIG, "%s: topic \"%s\": %s", h->client->name, name,
-                   rd_kafka_err2str(rd_kafka_last_error()));
+    (void)pthread_mutex_unlock(&h->txn->topics_lock);
 }
 
 /* A failure that does not pass by itself. */
@@ -355,14 +383,15 @@ stop_poller(struct txn_handle *h)
 void
 txn_handle_close(struct txn_handle *h)
 {
-    uint32_t i;
-
     atomic_store(&h->round, TXN_NO_ROUND);
     atomic_store(&h->open_ms, 0);
     if (h->client == NULL)
         return;
     atomic_store(&h->closing, true);
     if (!stop_poller(h)) {
+        (void)pthread_mutex_lock(&h->txn->topics_lock);
+        h->named = false;
+        (void)pthread_mutex_unlock(&h->txn->topics_lock);
         h->txn->left_behind = true; /* it still looks at all of it */
         h->client = NULL;
         return;
@@ -370,11 +399,7 @@ txn_handle_close(struct txn_handle *h)
     if (h->main_queue != NULL)
         rd_kafka_queue_destroy(h->main_queue);
     h->main_queue = NULL;
-    for (i = 0; i < h->topic_count; i++)
-        rd_kafka_topic_destroy(h->topics[i]);
-    free(h->topics);
-    h->topics = NULL;
-    h->topic_count = 0;
+    forget_topics(h);
     if (h->marker != NULL)
         rd_kafka_topic_destroy(h->marker);
     h->marker = NULL;
@@ -491,7 +516,7 @@ missing_topic(struct txn *t, rd_kafka_resp_err_t err)
         err != RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC &&
         err != RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
         return NULL;
-    for (i = 0; i < t->topic_count; i++)
+    for (i = 0; i < atomic_load(&t->topic_count); i++)
         if (admin_count_partitions(t->reader, t->topics[i], ASK_MS) ==
             ADMIN_UNKNOWN)
             return t->topics[i];

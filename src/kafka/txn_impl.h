@@ -40,8 +40,10 @@ struct txn_handle {
     char *id;              /* transactional.id */
     struct client *client; /* NULL: no producer */
     rd_kafka_topic_t *marker;
-    rd_kafka_topic_t **topics; /* by index of txn_topic() */
-    uint32_t topic_count;
+    /* By index of txn_topic(); written under topics_lock. Complete before
+     * the index is known to a task. */
+    rd_kafka_topic_t *topics[TXN_TOPICS_MAX];
+    bool named;                   /* it has its topics; under topics_lock */
     rd_kafka_queue_t *main_queue; /* to end a poll early */
     pthread_t poller;
     bool poller_runs;
@@ -68,8 +70,9 @@ struct txn {
     int64_t timeout_max_ms; /* the broker's, 0: it did not tell */
     struct client *reader;
     struct txn_handle handles[TXN_IDS];
-    char **topics;
-    uint32_t topic_count;
+    char *topics[TXN_TOPICS_MAX]; /* only grow, under topics_lock */
+    _Atomic uint32_t topic_count;
+    pthread_mutex_t topics_lock;
     int64_t message_max, batch_max; /* over all topics, 0: none named yet */
     bool initialised;               /* both ids are ours */
     bool running;                   /* outages are waited for */
@@ -126,6 +129,9 @@ void txn_handle_publish(struct txn_handle *h, uint64_t round);
 /** Put the marker in and commit. As txn_commit(). */
 MUST_USE int txn_handle_commit(struct txn_handle *h, const struct txn_marker *m,
                                struct err *e);
+/** Name topic `index` to its producer. @thread any, under topics_lock. */
+MUST_USE int txn_handle_name(struct txn_handle *h, uint32_t index,
+                             struct err *e);
 /** Destroy the producer, if there is one. */
 void txn_handle_close(struct txn_handle *h);
 /** Wait until an id may be initialised again after its last commit. */

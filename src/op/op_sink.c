@@ -33,9 +33,12 @@ struct op_sink {
     uint32_t col_count;
     struct header *headers;
     uint32_t header_count;
-    int partition_func;
+    int partition_func, topic_func;
     struct buf key, payload;
     struct arena arena;
+    struct batch waiting; /* records whose topic is being looked for */
+    bool has_held;        /* a mark behind them */
+    bool forwarded;       /* it went to the quarantine */
     struct mark held;
 };
 
@@ -168,9 +171,30 @@ add_headers(struct op_sink *s, struct rec *r, struct err *e)
     return 0;
 }
 
+/* The topic that the function names. @return also ERR_AGAIN. */
 static int
-choose_partition(struct op_sink *s, const struct rec *r, int32_t *ret,
-                 struct err *e)
+choose_topic(struct op_sink *s, const struct rec *r, uint32_t *ret,
+             struct err *e)
+{
+    struct val v;
+    int rc;
+
+    *ret = 0;
+    if (s->topic_func == 0)
+        return 0;
+    rc = script_value(s->op.env->script, s->topic_func, r, s->op.reader,
+                      &s->arena, &v, e);
+    if (rc != 0)
+        return rc;
+    if (v.type != VAL_STR)
+        return err_record(e, CAUSE_ENCODE,
+                          "topic: the function must return a string");
+    return s->type->topic(s->task, v.u.s, v.len, ret, e);
+}
+
+static int
+choose_partition(struct op_sink *s, const struct rec *r, uint32_t topic,
+                 int32_t *ret, struct err *e)
 {
     int32_t n;
     struct val v;
@@ -179,7 +203,7 @@ choose_partition(struct op_sink *s, const struct rec *r, int32_t *ret,
     *ret = -1;
     if (s->partition_func == 0 || s->type->partitions == NULL)
         return 0;
-    n = s->type->partitions(s->task);
+    n = s->type->partitions(s->task, topic);
     rc = script_value_with(s->op.env->script, s->partition_func, r,
                            s->op.reader, n, &s->arena, &v, e);
     if (rc != 0)
@@ -199,8 +223,10 @@ write_raw(struct op_sink *s, const struct rec *r, const char *key,
 {
     struct sink_message m = {.key = key, .key_len = (uint32_t)key_len};
     bool null = false;
-    int rc = choose_partition(s, r, &m.partition, e);
+    int rc = choose_topic(s, r, &m.topic, e);
 
+    if (rc == 0)
+        rc = choose_partition(s, r, m.topic, &m.partition, e);
     if (rc != 0)
         return rc;
     buf_clear(&s->payload);
@@ -263,22 +289,29 @@ put_failed(struct op_sink *s, const struct rec *r, struct err *e)
     return rc;
 }
 
+/* Write the records from `from` on. @param ret where it ended: b->n, or at
+ * one whose topic is being looked for. */
 static int
-sink_batch(struct op *op, struct batch *b, struct err *e)
+put_records(struct op_sink *s, struct batch *b, uint32_t from, uint32_t *ret,
+            struct err *e)
 {
-    struct op_sink *s = (struct op_sink *)(void *)op;
+    struct op *op = &s->op;
     uint32_t i;
     int r;
 
-    count_add(&op->count->records_in, b->n);
     if (op->env->script != NULL)
         script_set_step(op->env->script, op->step->name);
     if (s->key_kind > KEY_NONE)
         reader_load(op->reader, b);
     arena_reset(&s->arena);
-    for (i = 0; i < b->n; i++) {
-        r = op->step->quarantine ? put_failed(s, &b->recs[i], e)
-                                 : put_record(s, &b->recs[i], e);
+    for (i = from; i < b->n; i++) {
+        /* It gets headers of its own, and may be written once more. */
+        struct rec rec = b->recs[i];
+
+        r = op->step->quarantine ? put_failed(s, &rec, e)
+                                 : put_record(s, &rec, e);
+        if (r == ERR_AGAIN)
+            break;
         if (r != 0) {
             r = op_fail(op, &b->recs[i], e);
             if (r != 0)
@@ -287,8 +320,59 @@ sink_batch(struct op *op, struct batch *b, struct err *e)
         }
         count_add(&op->count->records_out, 1);
     }
+    *ret = i;
     r = s->type->batch_end(s->task, e);
     return r != 0 ? op_fail(op, NULL, e) : 0;
+}
+
+/* Keep records until their topic is there: the subtask gets no message
+ * meanwhile, but the one at hand may bring more. */
+static void
+keep(struct op_sink *s, const struct batch *b, uint32_t from)
+{
+    uint32_t i;
+
+    for (i = from; i < b->n; i++) {
+        struct rec *r = batch_add_copy(&s->waiting, &b->recs[i]);
+
+        r->row = NULL;
+        r->row_n = 0;
+    }
+    s->op.pending = true;
+}
+
+static int
+sink_batch(struct op *op, struct batch *b, struct err *e)
+{
+    struct op_sink *s = (struct op_sink *)(void *)op;
+    uint32_t done = 0;
+    int r = 0;
+
+    count_add(&op->count->records_in, b->n);
+    if (s->waiting.n == 0)
+        r = put_records(s, b, 0, &done, e);
+    if (r == 0 && done < b->n)
+        keep(s, b, done);
+    return r;
+}
+
+/* Try those that wait again. @return 1 if some still do, 0, < 0 error. */
+static int
+put_waiting(struct op_sink *s, struct err *e)
+{
+    struct batch *b = &s->waiting;
+    uint32_t done = 0;
+    int r = b->n == 0 ? 0 : put_records(s, b, 0, &done, e);
+
+    if (r != 0 || b->n == 0)
+        return r;
+    if (done == b->n) {
+        batch_clear(b);
+        return 0;
+    }
+    b->n -= done; /* the bytes stay until all are written */
+    memmove(b->recs, b->recs + done, b->n * sizeof *b->recs);
+    return 1;
 }
 
 static int
@@ -311,15 +395,30 @@ static int
 sink_resume(struct op *op, struct err *e)
 {
     struct op_sink *s = (struct op_sink *)(void *)op;
-    int r = s->type->flush(s->task, e);
+    int r = put_waiting(s, e);
 
-    if (r == ERR_AGAIN)
+    if (r < 0)
+        return r; /* reported */
+    if (r != 0)
         return 0; /* still pending; woken when there is news */
+    if (!s->has_held) {
+        op->pending = false;
+        return 0;
+    }
+    if (!s->forwarded) { /* behind what failed of those that waited */
+        s->forwarded = true;
+        r = op_forward(op, &s->held, e);
+        if (r != 0)
+            return r;
+    }
+    r = s->type->flush(s->task, e);
+    if (r == ERR_AGAIN)
+        return 0;
     if (r == 0)
         r = give_flushed(s, e);
     if (r != 0)
         return op_fail(op, NULL, e) != 0 ? e->code : 0;
-    op->pending = false;
+    s->has_held = op->pending = false;
     return 0;
 }
 
@@ -327,18 +426,16 @@ static int
 sink_mark(struct op *op, const struct mark *m, struct err *e)
 {
     struct op_sink *s = (struct op_sink *)(void *)op;
-    int r = op_forward(op, m, e); /* to the quarantine, if there is one */
 
-    if (r != 0)
-        return r;
     if (m->kind == MARK_WATERMARK)
         atomic_store_explicit(&op->count->watermark, m->wm,
                               memory_order_relaxed);
     if (m->kind != MARK_BARRIER && m->kind != MARK_END)
-        return 0;
+        return op_forward(op, m, e); /* to the quarantine, if there is one */
     s->held = *m;
-    op->pending = true;
-    return 0;
+    s->has_held = op->pending = true;
+    s->forwarded = s->waiting.n == 0;
+    return s->forwarded ? op_forward(op, m, e) : 0;
 }
 
 static bool
@@ -378,6 +475,7 @@ sink_free(struct op *op)
     free(s->headers);
     buf_fini(&s->key);
     buf_fini(&s->payload);
+    batch_fini(&s->waiting);
     arena_fini(&s->arena);
 }
 
@@ -449,7 +547,9 @@ op_sink_new(struct op_env *env, const struct plan_step *step,
 
     op_init(&s->op, &type, env, step);
     s->op.reader = reader;
+    batch_init(&s->waiting);
     s->type = env->job->sink_types[step->index];
+    s->topic_func = opt_func(conn, "topic_func");
     s->partition_func = opt_func(conn, "partition");
     init_headers(s, opt_get(conn, "headers"));
     r = init_key(s, opt_get(conn, "key"), e);

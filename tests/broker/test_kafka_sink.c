@@ -439,7 +439,7 @@ task_knows_the_partitions_of_its_topic(void **state)
     open_ok(&d);
 
     assert_non_null(kafka_sink_type.partitions);
-    assert_int_equal(kafka_sink_type.partitions(d.outs[0]), 7);
+    assert_int_equal(kafka_sink_type.partitions(d.outs[0], 0), 7);
 
     (void)drive_close(&d);
 }
