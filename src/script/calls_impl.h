@@ -316,6 +316,9 @@ void helpers_open(struct calls *c, lua_State *L, int module);
 void agg_state_free(struct calls *c);
 
 /* reduce.c */
+/** fold(f, a, b): what reduce makes of two owned records, which stay as they
+ * are. For law.c. */
+int reduce_fold_lj(lua_State *L);
 /** script_agg() of an aggregate whose fn is "reduce". */
 void reduce_agg(struct script *s, struct agg *a);
 

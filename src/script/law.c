@@ -11,7 +11,7 @@
 #include "script/calls_impl.h"
 
 static const char law_source[] =
-    "local record, show, plain = ...\n"
+    "local record, show, plain, fold = ...\n"
     "local abs, max, mtype = math.abs, math.max, math.type\n"
     "local unpack, pairs, ipairs, pcall = table.unpack, pairs, ipairs, pcall\n"
     "local type, tostring = type, tostring\n"
@@ -204,13 +204,12 @@ static const char law_source[] =
     "  return true\n"
     "end\n"
     "\n"
-    "-- The functions of an aggregator that does what reduce(f) does. f may\n"
-    "-- change its records, so it gets new ones.\n"
+    "-- The functions of an aggregator that does what reduce(f) does.\n"
     "local function reducer(f)\n"
     "  local function both(a, b)\n"
     "    if a == nil then return b end\n"
     "    if b == nil then return a end\n"
-    "    return record((f(record(a, true), record(b, true))))\n"
+    "    return fold(f, a, b)\n"
     "  end\n"
     "  return { init = function() end, add = both, merge = both,\n"
     "           result = function(a) return plain(a) end }\n"
@@ -218,8 +217,7 @@ static const char law_source[] =
     "\n"
     "return newest, at_load, reducer\n";
 
-/* Push an owned record of a sample table; read-only without a second
- * argument. */
+/* Push an owned, read-only record of a sample table. */
 static int
 sample_record_lj(lua_State *L)
 {
@@ -241,7 +239,7 @@ sample_record_lj(lua_State *L)
     r.flags = (uint8_t)(REC_OWNED | (ext ? REC_EXT : 0u));
     lr = record_push_owned_lj(L, &r);
     lr->fresh = true;
-    lr->readonly = !lua_toboolean(L, 2);
+    lr->readonly = true;
     return 1;
 }
 
@@ -291,7 +289,8 @@ law_open_lj(struct calls *c, lua_State *L)
     lua_pushcfunction(L, sample_record_lj);
     lua_pushcfunction(L, show_lj);
     lua_pushcfunction(L, plain_lj);
-    lua_call(L, 3, 3);
+    lua_pushcfunction(L, reduce_fold_lj);
+    lua_call(L, 4, 3);
     c->law_reduce_ref = luaL_ref(L, LUA_REGISTRYINDEX);
     c->law_load_ref = luaL_ref(L, LUA_REGISTRYINDEX);
     c->law_ref = luaL_ref(L, LUA_REGISTRYINDEX);

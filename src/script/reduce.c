@@ -118,6 +118,20 @@ call_f(struct reduce_ctx *x, const struct rec *first, const struct rec *second,
     return r;
 }
 
+/* The record with the value `out` that a and b give. */
+static struct rec
+folded(const struct rec *a, const struct rec *b, const struct rec *out)
+{
+    struct rec made = kept_cmp(a, b) > 0 ? *a : *b;
+
+    made.val = out->val;
+    made.val_len = out->val_len;
+    made.kind = out->kind;
+    made.flags = (uint8_t)((out->flags & ~(REC_HAS_TS | REC_KEY_JSON)) |
+                           (made.flags & (REC_HAS_TS | REC_KEY_JSON)));
+    return made;
+}
+
 /* Put f(*acc, r) into the accumulator. */
 static int
 fold(struct reduce_ctx *x, struct kept **acc, const struct rec *r,
@@ -130,17 +144,35 @@ fold(struct reduce_ctx *x, struct kept **acc, const struct rec *r,
     arena_reset(&x->arena);
     rc = call_f(x, &was->rec, r, &out, e);
     if (rc == 0) {
-        struct rec made = kept_cmp(&was->rec, r) > 0 ? was->rec : *r;
+        struct rec made = folded(&was->rec, r, &out);
 
-        made.val = out.val;
-        made.val_len = out.val_len;
-        made.kind = out.kind;
-        made.flags = (uint8_t)((out.flags & ~(REC_HAS_TS | REC_KEY_JSON)) |
-                               (made.flags & (REC_HAS_TS | REC_KEY_JSON)));
         *acc = kept_new(&made, NULL, 0);
         free(was);
     }
     return rc;
+}
+
+int
+reduce_fold_lj(lua_State *L)
+{
+    struct calls *c = calls_of(L);
+    struct lrec *a, *b;
+    struct rec out, made;
+    struct err e;
+
+    a = record_check_lj(L, 2, "reduce");
+    b = record_check_lj(L, 3, "reduce");
+    lua_pushvalue(L, 1);
+    (void)record_push_owned_lj(L, a->rec); /* f may change it */
+    (void)record_push_owned_lj(L, b->rec);
+    lua_call(L, 2, 1);
+    lrec_bind(&c->cur, b->rec, NULL, true);
+    arena_reset(&c->tmp);
+    if (call_take_record(c, L, -1, "reduce returned", &c->tmp, &out, &e) != 0)
+        return calls_raise_lj(L, &e);
+    made = folded(a->rec, b->rec, &out);
+    record_push_owned_lj(L, &made)->readonly = true;
+    return 1;
 }
 
 static uint64_t

@@ -216,6 +216,7 @@ top_n_takes_one_type_and_no_nil(void **state)
     struct aggset *s = top_set(2, true, false);
     void *block = util_block(s), *other = util_block(s);
     struct input in;
+    struct buf b;
     struct val text = util_sv("a"), nil = val_nil(), nan = val_dbl(NAN);
     uint32_t n;
     struct err e;
@@ -240,6 +241,11 @@ top_n_takes_one_type_and_no_nil(void **state)
     assert_true(agg_top_is_mixed(&s->aggs[0], block));
     assert_int_equal(aggset_add(s, block, &text, &in.rec, &e), 0);
     assert_string_equal(util_text(s, block), "top_n=!type");
+    buf_init(&b); /* and stays so, through bytes too */
+    assert_int_equal(aggset_encode(s, block, &b, &e), 0);
+    assert_int_equal(aggset_decode(s, other, b.data, b.len, &e), 0);
+    assert_true(agg_top_is_mixed(&s->aggs[0], other));
+    buf_fini(&b);
     util_drop(s, other);
     util_drop(s, block);
     aggset_free(&s);
