@@ -1,8 +1,11 @@
 #include "run/savepoint.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -23,6 +26,22 @@ refuse(struct savepoint *s, const struct err *e)
     forget(s);
 }
 
+/* Whether a copy can be made there: a job must not be stopped for one that
+ * cannot. An empty folder that is there is the copy's to be. */
+static int
+check_place(const char *to, struct err *e)
+{
+    if ((mkdir(to, 0777) == 0 || errno == EEXIST) && rmdir(to) == 0)
+        return 0;
+    if (errno == ENOTEMPTY || errno == ENOTDIR || errno == EBUSY)
+        (void)err_set(e, ERR_CONFIG, "'%s' is in the way of the copy", to);
+    else
+        (void)err_set(e, ERR_IO, "cannot make '%s': %s", to, strerror(errno));
+    err_hint(e, "name a folder that does not exist yet, in one that does and "
+                "that the job may write to");
+    return e->code;
+}
+
 static int
 check(const struct job *j, const struct opt *ask, struct err *e)
 {
@@ -36,7 +55,7 @@ check(const struct job *j, const struct opt *ask, struct err *e)
                        "savepoint: \"to\" must be an absolute path");
     if (j->stopping)
         return err_set(e, ERR_TEMP, "job %s is stopping", j->plan->name);
-    return 0;
+    return check_place(to, e);
 }
 
 static void

@@ -402,12 +402,17 @@ def a_part_that_is_shorter_than_recorded_is_named(binary):
 # --- savepoints ----------------------------------------------------------------
 
 
-def ask(f, *flags):
-    """The verb savepoint. @return the path that it prints."""
-    p = ckpt_kit.subprocess.run(
+def savepoint(f, *flags):
+    """The verb. @return how it ended."""
+    return ckpt_kit.subprocess.run(
         [f.binary, "savepoint", "job", *flags], cwd=f.path,
         capture_output=True, text=True, timeout=ckpt_kit.WAIT_S,
         env=ckpt_kit.run_cases.clean_env({}))
+
+
+def ask(f, *flags):
+    """The verb savepoint. @return the path that it prints."""
+    p = savepoint(f, *flags)
     assert p.returncode == 0, p.stderr
     path = os.path.join(f.path, p.stdout.strip())
     assert os.path.exists(os.path.join(path, "data.mdb")), p.stdout
@@ -441,6 +446,23 @@ def stop_with_a_savepoint_is_the_last_round(binary):
         assert path == f.at("kept"), path
         other.finish("--from", path, "--parallelism", "2")
         same_rows(sorted(f.stdout() + other.stdout()), want["out"], "both")
+
+
+def a_job_is_not_stopped_for_a_savepoint_that_cannot_be_made(binary):
+    with Folder(binary, STDOUT) as f:
+        f.write("taken", "")
+        with f.start() as run:
+            assert run.until(" completed steps=")
+            for to, code, why in (("taken", 78, "in the way"),
+                                  ("streamlua-data", 78, "in the way"),
+                                  ("no/kept", 74, "cannot make")):
+                p = savepoint(f, "--stop", "--to", to)
+                assert p.returncode == code, (to, p.returncode, p.stderr)
+                must_hold(p.stderr, why)
+            assert ": stopping" not in run.text(), run.text()
+            path = ask(f, "--stop")
+            run.end(0)
+        assert os.path.exists(path)
 
 
 def drain_lets_windows_fire_and_finishes_the_job(binary):
@@ -490,6 +512,7 @@ TESTS = [
     a_part_that_is_shorter_than_recorded_is_named,
     a_savepoint_of_a_running_job_disturbs_nothing,
     stop_with_a_savepoint_is_the_last_round,
+    a_job_is_not_stopped_for_a_savepoint_that_cannot_be_made,
     drain_lets_windows_fire_and_finishes_the_job,
     a_savepoint_of_a_stopped_job_can_be_started_from,
 ]
