@@ -63,7 +63,8 @@ check_rival(struct job *j, struct err *e)
     if (r != 0 || !m.found)
         return r;
     if ((is_own(run, &m) && m.round <= newest) || is_as_seen(run, &m)) {
-        if (run->fencings < 2)
+        /* Or a commit of its own came through, and was not heard of. */
+        if (run->fencings < 2 || m.round > run->seen.round)
             return 0;
         (void)err_set(e, ERR_BUSY,
                       "job %s: its producer was fenced again before a commit "
