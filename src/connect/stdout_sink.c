@@ -10,8 +10,8 @@
  *   chunk: task fills -> queue -> writer -> task's spare list -> task fills
  *
  * Threads: a chunk has one owner at a time; the two lists are atomic stacks
- * taken whole. Two stdout sinks have two writers, which hold the lock of the
- * stdio FILE for a chunk, so their lines do not mix either.
+ * taken whole. Two stdout sinks have two writers, which hold `medium` for a
+ * chunk, so their lines do not mix either.
  */
 #include <errno.h>
 #include <poll.h>
