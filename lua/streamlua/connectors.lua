@@ -101,11 +101,18 @@ end
 local function topic(place, v, want)
   if type(v) ~= "string" then expected(place, "kafka", 'option "topic"', want, v) end
   if v:sub(1, 1) == "^" then
-    fail(place, "kafka", 'option "topic": the pattern "%s" can only stand alone, in a source', v)
+    fail(place, "kafka", 'option "topic": the pattern "%s" can only stand in a source', v)
   end
   if v == "" or v == "." or v == ".." or #v > 249 or v:find "[^%w._-]" then
     fail(place, "kafka", 'option "topic": "%s" is no topic name (letters, digits, . _ -, at most 249)', v)
   end
+  return v
+end
+
+-- A name, or a pattern.
+local function read_topic(place, v, want)
+  if type(v) ~= "string" or v:sub(1, 1) ~= "^" then return topic(place, v, want) end
+  if #v == 1 then fail(place, "kafka", 'option "topic": the pattern "^" has nothing behind its ^') end
   return v
 end
 
@@ -114,12 +121,10 @@ local function kafka_source(place, conn)
   if type(t) == "table" and not check.kind(t) then
     if #t == 0 then expected(place, "kafka", 'option "topic"', "a list that is not empty", t) end
     local list = check.list()
-    for i = 1, #t do list[i] = topic(place, t[i], "a list of strings") end
+    for i = 1, #t do list[i] = read_topic(place, t[i], "a list of strings") end
     conn.topic = list
-  elseif type(t) ~= "string" or t:sub(1, 1) ~= "^" then
-    conn.topic = topic(place, t, 'a string, a list of strings or a pattern "^…"')
-  elseif #t == 1 then
-    fail(place, "kafka", 'option "topic": the pattern "^" has nothing behind its ^')
+  else
+    conn.topic = read_topic(place, t, 'a string, a list of strings or a pattern "^…"')
   end
   conn.start = position(place, "start", conn.start, starts)
   if conn.stop ~= nil then conn.stop = position(place, "stop", conn.stop, { "latest" }) end

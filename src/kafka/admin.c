@@ -177,6 +177,22 @@ admin_count_partitions(struct client *c, const char *topic, int timeout_ms)
     return is_unknown(err) ? ADMIN_UNKNOWN : ADMIN_AWAY;
 }
 
+bool
+admin_list_topics(struct client *c, int timeout_ms,
+                  void (*each)(void *arg, const char *name), void *arg)
+{
+    const struct rd_kafka_metadata *md;
+    int i;
+
+    if (rd_kafka_metadata(c->rk, 1, NULL, &md, timeout_ms) != 0)
+        return false;
+    for (i = 0; i < md->topic_cnt; i++)
+        if (md->topics[i].err == 0)
+            each(arg, md->topics[i].topic);
+    rd_kafka_metadata_destroy(md);
+    return true;
+}
+
 int32_t
 admin_look(struct client *c, const char *topic, int timeout_ms, struct err *e)
 {

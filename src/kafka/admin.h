@@ -47,6 +47,13 @@ int32_t admin_count_partitions(struct client *c, const char *topic,
                                int timeout_ms);
 
 /**
+ * Call `each` with the name of every topic there is.
+ * @return false: no answer in time. @thread coord.
+ */
+bool admin_list_topics(struct client *c, int timeout_ms,
+                       void (*each)(void *arg, const char *name), void *arg);
+
+/**
  * Read the limits of a topic; Kafka's defaults where it cannot be asked.
  * @thread coord; waits up to `timeout_ms`.
  */

@@ -36,7 +36,9 @@ kafka_check(const struct conn_env *env, bool sink, struct err *e)
         return r;
     memset(&s, 0, sizeof s);
     s.env = *env;
-    return source_read_policy(&s, e);
+    r = source_read_topics(&s, e);
+    source_free_topics(&s);
+    return r != 0 ? r : source_read_policy(&s, e);
 }
 
 /* A topic that is missing is no fault where `create` makes it. */
@@ -54,10 +56,30 @@ find_topic(struct client *c, const char *topic, const struct opt *sink,
     return r;
 }
 
+/* Those of a source, at least one for its patterns. */
+static int
+find_topics(struct client *c, const struct conn_env *env, struct err *e)
+{
+    struct source s;
+    size_t i;
+    int r;
+
+    memset(&s, 0, sizeof s);
+    s.env = *env;
+    s.client = c;
+    r = source_read_topics(&s, e);
+    for (i = 0; r == 0 && i < s.topic_count; i++)
+        r = find_topic(c, s.topics[i].name, NULL, e);
+    if (r == 0)
+        r = source_find_matching(&s, e);
+    source_free_topics(&s);
+    return r;
+}
+
 int
 kafka_preflight(const struct conn_env *env, bool sink, struct err *e)
 {
-    const struct opt *topic = opt_get(env->opts, "topic"), *el;
+    const struct opt *topic = opt_get(env->opts, "topic");
     rd_kafka_conf_t *conf;
     struct client *c;
     int r = kafka_check(env, sink, e);
@@ -68,12 +90,10 @@ kafka_preflight(const struct conn_env *env, bool sink, struct err *e)
     r = client_conf(c, env, &conf, e);
     if (r == 0)
         r = client_start(c, &conf, e);
-    if (r == 0 && topic != NULL && topic->type == OPT_STR)
-        r = find_topic(c, topic->s, sink ? env->opts : NULL, e);
-    if (r == 0 && topic != NULL && topic->type == OPT_LIST)
-        for (el = topic->first; r == 0 && el != NULL; el = el->next)
-            if (el->type == OPT_STR)
-                r = find_topic(c, el->s, NULL, e);
+    if (r == 0 && sink && topic != NULL)
+        r = find_topic(c, topic->s, env->opts, e);
+    if (r == 0 && !sink)
+        r = find_topics(c, env, e);
     client_close(&c);
     return r;
 }

@@ -28,50 +28,10 @@ enum {
 };
 
 static int
-topic_cmp(const void *a, const void *b)
-{
-    return strcmp(((const struct source_topic *)a)->name,
-                  ((const struct source_topic *)b)->name);
-}
-
-static void
-add_topic(struct source *s, const char *name)
-{
-    size_t i;
-
-    for (i = 0; i < s->topic_count; i++)
-        if (strcmp(s->topics[i].name, name) == 0)
-            return;
-    s->topics[s->topic_count++].name = mem_strdup(name);
-}
-
-static int
-read_topics(struct source *s, struct err *e)
-{
-    const struct opt *o = opt_get(s->env.opts, "topic");
-    const struct opt *el;
-    size_t i;
-
-    s->topics = mem_zalloc((o == NULL ? 1 : o->len + 1) * sizeof *s->topics);
-    if (o != NULL && o->type == OPT_STR && o->len > 0)
-        add_topic(s, o->s);
-    if (o != NULL && o->type == OPT_LIST)
-        for (el = o->first; el != NULL; el = el->next)
-            if (el->type == OPT_STR && el->len > 0)
-                add_topic(s, el->s);
-    if (s->topic_count == 0)
-        return err_set(e, ERR_JOBFILE, "kafka: option \"topic\" is required");
-    qsort(s->topics, s->topic_count, sizeof *s->topics, topic_cmp);
-    for (i = 0; i < s->topic_count; i++)
-        s->topics[i].id = topic_register(s->topics[i].name);
-    return 0;
-}
-
-static int
 read_options(struct source *s, struct err *e)
 {
     const struct opt *o = s->env.opts;
-    int r = read_topics(s, e);
+    int r = source_read_topics(s, e);
 
     if (r != 0)
         return r;
@@ -157,8 +117,10 @@ find_topics(struct source *s, struct err *e)
     int64_t total = 0;
     size_t i;
     int32_t k;
-    int r;
+    int r = source_find_matching(s, e);
 
+    if (r != 0)
+        return r;
     for (i = 0; i < s->topic_count; i++) {
         r = admin_find_topic(s->client, s->topics[i].name,
                              &s->topics[i].partitions, e);
@@ -229,10 +191,8 @@ source_close(struct source **ps)
     client_close(&s->client);
     for (i = 0; i < s->count; i++)
         free(s->parts[i]);
-    for (i = 0; i < s->topic_count; i++)
-        free(s->topics[i].name);
     free(s->parts);
-    free(s->topics);
+    source_free_topics(s);
     free(s->group);
     free(s->tasks);
     free(s);
@@ -449,6 +409,8 @@ topic_is_done(const struct source *s, const struct source_topic *topic)
 {
     size_t i;
 
+    if (topic->partitions == 0) /* found by its name a moment ago */
+        return false;
     for (i = 0; i < s->count; i++)
         if (s->parts[i]->topic == topic->name && !s->parts[i]->unassigned &&
             s->parts[i]->queue != NULL)
@@ -480,7 +442,7 @@ topic_gone(struct source *s, const struct source_topic *topic, int32_t now,
 static int
 discover(struct source *s, int64_t now_ms, struct err *e)
 {
-    bool away = false, unknown = false;
+    bool away = !source_discover_topics(s, ASK_MS), unknown = false;
     size_t i;
 
     for (i = 0; i < s->topic_count && !away; i++) {

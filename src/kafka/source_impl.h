@@ -18,6 +18,7 @@
 #ifndef KAFKA_SOURCE_IMPL_H
 #define KAFKA_SOURCE_IMPL_H
 
+#include <regex.h>
 #include <stdatomic.h>
 
 #include "kafka/client.h"
@@ -60,6 +61,11 @@ struct part {
     bool unassigned;     /* coordinator's */
 };
 
+struct source_pattern { /* "^…": topics that match are read */
+    const char *text;   /* the option's */
+    regex_t re;
+};
+
 struct source_topic {
     char *name;
     uint16_t id;
@@ -86,7 +92,9 @@ struct source {
     struct conn_env env;
     struct client *client;
     struct source_topic *topics;
-    size_t topic_count;
+    size_t topic_count, topic_cap;
+    struct source_pattern *patterns;
+    size_t pattern_count;
     struct part **parts; /* by index */
     size_t count, cap;
     _Atomic(struct part *) all;
@@ -108,6 +116,26 @@ struct source {
     atomic_bool stopping;
     _Atomic(struct source_task *) *tasks; /* env.parallelism */
 };
+
+/**
+ * Read `topic`: names and patterns. @return 0, ERR_JOBFILE (none, or a
+ * pattern that is no regular expression). @thread coord.
+ */
+MUST_USE int source_read_topics(struct source *s, struct err *e);
+void source_free_topics(struct source *s);
+/** Whether a topic of that name is read by a pattern. */
+bool source_matches(const struct source *s, const char *name);
+/**
+ * Add the topics that match now; does nothing without patterns.
+ * @return 0, ERR_CONFIG (the source has no topic at all), ERR_UNAVAILABLE.
+ * @thread coord; waits as long as the connect timeout.
+ */
+MUST_USE int source_find_matching(struct source *s, struct err *e);
+/**
+ * Add topics that match and were not there before, with no partitions yet.
+ * @return false: no answer in time. @thread coord.
+ */
+bool source_discover_topics(struct source *s, int timeout_ms);
 
 /** Read `start` and `stop` of the options. @thread coord. */
 MUST_USE int source_read_policy(struct source *s, struct err *e);

@@ -53,6 +53,17 @@ fewer_partitions(const struct source *s, const struct source_topic *topic,
     return ERR_CONFIG;
 }
 
+/* A topic that a pattern still asks for, and that is not there. */
+static int
+gone_by_pattern(struct source *s, const struct position *p, struct err *e)
+{
+    char *name = mem_dup(p->topic, p->topic_len);
+    int r = source_matches(s, name) ? source_restore_gone(s, name, e) : 0;
+
+    free(name);
+    return r;
+}
+
 /* One position of the round; `named` by index of the part. */
 static int
 take_position(struct source *s, const struct position *p, int64_t *at,
@@ -60,8 +71,12 @@ take_position(struct source *s, const struct position *p, int64_t *at,
 {
     const struct source_topic *topic = find_topic(s, p);
     struct part *part;
+    int r;
 
     if (topic == NULL) {
+        r = gone_by_pattern(s, p, e);
+        if (r != 0)
+            return r;
         log_line(LOG_WARN,
                  "%s: topic \"%.*s\" is not read any more; its partition "
                  "%" PRId32 " was read up to offset %" PRId64,
