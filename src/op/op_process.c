@@ -97,6 +97,22 @@ one_record(struct op_process *p, const struct batch *b, uint32_t i,
     return op_fail(&p->op, rec, e);
 }
 
+/* In the report and the quarantine it is a record of the step: without value,
+ * but with the key and the time. */
+static int
+timer_failed(struct op_process *p, int64_t ts, struct err *e)
+{
+    struct rec r = {.kind = REC_TOMBSTONE,
+                    .flags = REC_HAS_TS,
+                    .ts = ts,
+                    .wm = WM_NONE,
+                    .src = UINT16_MAX,
+                    .topic = topic_register(p->op.step->name)};
+
+    r.key = script_process_key(p->sp, &r.key_len);
+    return op_fail(&p->op, &r, e);
+}
+
 static int
 one_timer(struct op_process *p, enum kstate_clock clock, int64_t ts,
           struct err *e)
@@ -112,7 +128,7 @@ one_timer(struct op_process *p, enum kstate_clock clock, int64_t ts,
         return 0;
     }
     kstate_undo(state);
-    return op_fail(&p->op, NULL, e);
+    return timer_failed(p, ts, e);
 }
 
 /* ---- timers ---- */

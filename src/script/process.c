@@ -518,6 +518,18 @@ script_process_times(struct script_process *sp, int64_t watermark, int64_t now)
     sp->now = now;
 }
 
+const char *
+script_process_key(struct script_process *sp, uint32_t *ret_len)
+{
+    *ret_len = 0;
+    if (sp->key == NULL || sp->key->len == 0)
+        return NULL;
+    if (!sp->has_key)
+        make_message_key(sp);
+    *ret_len = (uint32_t)sp->message_key.len;
+    return sp->message_key.data;
+}
+
 /* Call the function and its two arguments on the stack. After a failure the
  * outputs are as before. */
 static int

@@ -127,6 +127,9 @@ void script_process_times(struct script_process *p, int64_t watermark,
 MUST_USE int script_process_record(struct script_process *p, bool right,
                                    const struct rec *r, struct reader *reader,
                                    struct err *e);
+/** The message key of rows about the current key, borrowed until the next
+ * call; NULL: they have none. */
+const char *script_process_key(struct script_process *p, uint32_t *ret_len);
 /** Call on_timer, likewise. */
 MUST_USE int script_process_timer(struct script_process *p,
                                   enum kstate_clock clock, int64_t ts,

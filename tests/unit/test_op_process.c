@@ -385,7 +385,10 @@ a_failing_timer_ends_the_job_and_says_where(void **state)
     mark(&g, &m);
     assert_true(g.op->type->resume(g.op, &err) < 0);
     assert_int_equal(g.failures, 1);
-    assert_false(failure.has_record);
+    assert_true(failure.has_record && failure.has_key && !failure.has_value);
+    assert_memory_equal(failure.key, "a", 1);
+    assert_string_equal(failure.topic, "p");
+    assert_int_equal(failure.timestamp, 1);
     assert_string_equal(failure.step, "p");
     assert_string_equal(failure.err.where, "job.lua:6");
     assert_string_equal(failure.err.hint, "");

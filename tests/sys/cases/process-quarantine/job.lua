@@ -1,5 +1,5 @@
 local s = require "streamlua"
-local job = s.job("quarantine", { on_error = "quarantine", quarantine = s.file { path = "bad" } })
+local job = s.job("quarantine", { parallelism = 1, on_error = "quarantine", quarantine = s.file { path = "bad" } })
 job:source("in", s.stdin { format = "json" }):event_time { field = "ts" } :key_by("k", { on_null = "quarantine" })
    :process { name = "p", state = { n = s.value_state() },
      on_record = function(e, ctx)
