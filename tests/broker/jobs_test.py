@@ -10,6 +10,7 @@ import sys
 
 import kit
 import jobs_values  # noqa: F401 (each registers its tests)
+import jobs_quarantine  # noqa: F401
 import jobs_time  # noqa: F401
 import jobs_faults
 
