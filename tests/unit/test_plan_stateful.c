@@ -1,5 +1,7 @@
 /* Steps with state in the plan: exchanges, phases, hidden steps, outputs,
  * what is refused, and how explain says it. */
+#include <stdio.h>
+
 #include "stateful_tree.h"
 
 /* ---- exchanges and phases ---- */
