@@ -647,8 +647,10 @@ plan_fit_check(struct plan *p, const char *json, size_t len, unsigned flags,
     if (r != 0)
         return r;
     fit_steps(&f);
-    if ((r = check_job(&f, flags, e)) != 0 || (r = check_names(&f, e)) != 0 ||
-        (r = check_paths(&f, e)) != 0)
+    if ((r = check_job(&f, flags, e)) != 0 || (r = check_names(&f, e)) != 0)
+        return r;
+    /* A copy leaves the parts in progress to whoever has them. */
+    if ((flags & FIT_OTHER_NAME) == 0 && (r = check_paths(&f, e)) != 0)
         return r;
     return (flags & FIT_ALLOW_LOSS) != 0 ? 0 : check_losses(&f, e);
 }

@@ -65,7 +65,8 @@ struct fit_step {
 
 enum {
     FIT_ALLOW_LOSS = 1, /* --allow-state-loss: FIT_LOST is no refusal */
-    FIT_OTHER_NAME = 2  /* --new-lineage: a copy, maybe of another job name */
+    FIT_OTHER_NAME = 2  /* --new-lineage: a copy, maybe of another job name
+                           and with other directories */
 };
 
 struct plan_fit {

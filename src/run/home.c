@@ -116,7 +116,67 @@ new_lineage(uint8_t ret[STORE_LINEAGE_SIZE])
     }
 }
 
-/* --from: the savepoint is copied, so it can be started from again. */
+static int
+copy_blob(struct store_reader *r, const char *name, struct buf *to,
+          struct err *e)
+{
+    const void *bytes;
+    size_t len;
+    int rc = store_reader_blob(r, name, &bytes, &len, e);
+
+    buf_clear(to);
+    if (rc == 1)
+        buf_add(to, bytes, len);
+    return rc < 0 ? rc : 0;
+}
+
+/* What tells the round of a store from all others: its meta has the time. */
+static int
+read_identity(const char *dir, struct store_status *ret, struct buf *meta,
+              struct err *e)
+{
+    struct store_opts o = {.dir = dir};
+    struct store_reader *r = NULL;
+    struct store *s = NULL;
+    int rc = store_open(&o, &s, e);
+
+    if (rc == 0) {
+        store_status(s, ret);
+        rc = store_reader_new(s, &r, e);
+    }
+    if (rc == 0)
+        rc = store_reader_begin(r, STORE_VIEW_COMPLETE, e);
+    if (rc == 0)
+        rc = copy_blob(r, "meta", meta, e);
+    store_reader_free(&r);
+    store_close(&s);
+    return rc;
+}
+
+/* Whether the directory is a copy of the savepoint that no round came to: an
+ * earlier start with --from was refused, or died. @return 1, 0, or an error. */
+static int
+is_copied(const struct home *h, const char *from, struct err *e)
+{
+    struct store_status own = {0}, its = {0};
+    struct buf a, b;
+    int r;
+
+    buf_init(&a);
+    buf_init(&b);
+    r = read_identity(h->dir, &own, &a, e);
+    if (r == 0)
+        r = read_identity(from, &its, &b, e);
+    if (r == 0)
+        r = own.complete == its.complete && own.pending == 0 && a.len != 0 &&
+            a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+    buf_fini(&a);
+    buf_fini(&b);
+    return r;
+}
+
+/* --from: the savepoint is copied, so it can be started from again, also by
+ * the same call until a round is complete. */
 static int
 copy_from(struct home *h, const struct run_conf *conf, struct err *e)
 {
@@ -127,6 +187,9 @@ copy_from(struct home *h, const struct run_conf *conf, struct err *e)
     int r;
 
     if (has_store(h->dir)) {
+        r = is_copied(h, conf->from, e);
+        if (r != 0)
+            return r < 0 ? r : 0;
         r = err_set(e, ERR_CONFIG,
                     "--from %s: the job has a data directory of its own, '%s'",
                     conf->from, h->dir);
@@ -151,20 +214,6 @@ copy_from(struct home *h, const struct run_conf *conf, struct err *e)
     if (r != 0)
         (void)err_context(e, "--from %s", conf->from);
     return r;
-}
-
-static int
-copy_blob(struct store_reader *r, const char *name, struct buf *to,
-          struct err *e)
-{
-    const void *bytes;
-    size_t len;
-    int rc = store_reader_blob(r, name, &bytes, &len, e);
-
-    buf_clear(to);
-    if (rc == 1)
-        buf_add(to, bytes, len);
-    return rc < 0 ? rc : 0;
 }
 
 static int

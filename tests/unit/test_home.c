@@ -69,6 +69,7 @@ put_store(const struct rig *r, const char *name, uint64_t n, unsigned flags)
     must(store_round_begin(s, n, &err));
     must(store_round_blob(s, "steps", bytes.data, bytes.len, &err));
     must(store_round_blob(s, "plan", "{}", 2, &err));
+    must(store_round_blob(s, "meta", name, strlen(name), &err)); /* its own */
     must(store_round_blob(s, "txn", "prefix", 6, &err));
     must(store_round_write(s, flags, &err));
     store_close(&s);
@@ -391,6 +392,50 @@ from_with_a_new_lineage_makes_a_job_of_its_own(void **state)
 }
 
 static void
+from_may_be_said_again_until_a_round_is_complete(void **state)
+{
+    uint8_t copy[STORE_LINEAGE_SIZE];
+    char from[JOB_PATH];
+    struct rig r;
+
+    (void)state;
+    rig_up(&r);
+    put_store(&r, "savepoint", 7, STORE_COMPLETE);
+    path_of(&r, "savepoint", from);
+    r.conf.from = from;
+    r.conf.new_lineage = true;
+    must(open_home(&r));
+    memcpy(copy, r.home.status.lineage, sizeof copy);
+    home_close(&r.home); /* refused behind this, or killed */
+
+    must(open_home(&r));
+    assert_int_equal(r.home.status.complete, 7);
+    assert_memory_equal(r.home.status.lineage, copy, sizeof copy);
+    home_close(&r.home);
+
+    put_store(&r, "job", 8, STORE_COMPLETE);
+    assert_int_equal(open_home(&r), ERR_CONFIG);
+    rig_down(&r);
+}
+
+static void
+from_is_refused_where_another_round_is_as_far(void **state)
+{
+    char from[JOB_PATH];
+    struct rig r;
+
+    (void)state;
+    rig_up(&r);
+    put_store(&r, "savepoint", 7, STORE_COMPLETE);
+    put_store(&r, "job", 7, STORE_COMPLETE);
+    path_of(&r, "savepoint", from);
+    r.conf.from = from;
+
+    assert_int_equal(open_home(&r), ERR_CONFIG);
+    rig_down(&r);
+}
+
+static void
 from_is_refused_where_the_job_has_a_directory(void **state)
 {
     char from[JOB_PATH];
@@ -476,6 +521,8 @@ main(void)
         cmocka_unit_test(rewind_keeps_the_directory),
         cmocka_unit_test(from_copies_the_savepoint_and_leaves_it_as_it_is),
         cmocka_unit_test(from_with_a_new_lineage_makes_a_job_of_its_own),
+        cmocka_unit_test(from_may_be_said_again_until_a_round_is_complete),
+        cmocka_unit_test(from_is_refused_where_another_round_is_as_far),
         cmocka_unit_test(from_is_refused_where_the_job_has_a_directory),
         cmocka_unit_test(
             from_a_path_without_a_store_names_it_and_makes_nothing),

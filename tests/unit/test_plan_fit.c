@@ -503,6 +503,10 @@ the_directory_of_a_file_sink_is_fixed(void **state)
     meet(&f, IN PARTS("p", "3", "d"), IN PARTS("p", "3", "/x/d"), 0);
     assert_int_equal(f.code, 0);
     end(&f);
+    /* A copy has a directory of its own. */
+    meet(&f, IN PARTS("p", "3", "d"), IN PARTS("p", "3", "e"), FIT_OTHER_NAME);
+    assert_int_equal(f.code, 0);
+    end(&f);
 }
 
 #define PROC(key, rest)                                                        \
