@@ -3,18 +3,19 @@
 -- error. For when the job that could not take them is repaired.
 --
 --   streamlua run jobs/requeue.lua --set from=bad --set to=payments \
---     --bootstrap-servers localhost:9092
+--     --until-idle 5s --bootstrap-servers localhost:9092
 --
--- Only records that were read from `to` are sent; the quarantine keeps them, so
--- a second run with --fresh would send them again. Rows and timers that failed
--- have no record and stay behind.
+-- Only records that were read from `to` are sent. The quarantine keeps them: how
+-- far it was sent is in the checkpoint, so the next run goes on from there, and
+-- one of another name, or with --fresh, sends all of it again. Rows and timers
+-- that failed have no record and stay behind.
 local s = require "streamlua"
 
 local from = s.param "from"
 local to = s.param "to"
 local cause = s.param("cause", "") -- only these: "user_error", …; "": all
 
-local job = s.job("requeue", { checkpoint = { interval = "10s" } })
+local job = s.job(s.param("name", "requeue"), { checkpoint = { interval = "10s" } })
 
 -- The headers of the last failure: a record may have failed before.
 local function failure(e)
@@ -23,7 +24,7 @@ local function failure(e)
   return h
 end
 
-job:source("bad", s.kafka { topic = from, format = "raw", start = "earliest", stop = "latest" })
+job:source("bad", s.kafka { topic = from, format = "raw", start = "earliest" })
    :filter(function(e)
      local h = failure(e)
      return h["__streams.errors.topic"] == to and (cause == "" or h["__streamlua.errors.cause"] == cause)

@@ -139,8 +139,10 @@ def what_was_quarantined_is_sent_again_and_then_all_is_there_once():
         job.signal(signal.SIGTERM)
         job.wait()
         with open(REQUEUE) as f:
-            kit.run(f.read(), "--set", "from=" + names["bad"],
-                    "--set", "to=" + names["source"])
+            kit.run(f.read(), "--until-idle=500ms",
+                    "--set", "from=" + names["bad"],
+                    "--set", "to=" + names["source"],
+                    "--set", "name=requeue-" + names["job"])
         fixed = CAREFUL % dict(names, pattern="(%d+)$")
         with open(os.path.join(job.folder, "job.lua"), "w") as f:
             f.write(fixed)
