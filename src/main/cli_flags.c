@@ -50,7 +50,7 @@ const struct cli_flag cli_flags[] = {
     [FLAG_STOP] = {"stop", 0, ARG_NONE, FOR_SAVEPOINT, NULL,
                    "and stop: nothing is committed after the savepoint"},
     [FLAG_DRAIN] = {"drain", 0, ARG_NONE, FOR_SAVEPOINT, NULL,
-                    "with --stop: open windows fire first"},
+                    "and stop: open windows fire first"},
     [FLAG_AT] = {"at", 0, ARG_VALUE, FOR_STATE, "CHECKPOINT",
                  "only if that is the one there is"},
     [FLAG_LIMIT] = {"limit", 0, ARG_VALUE, FOR_STATE, "N",

@@ -115,9 +115,6 @@ check_flags(const struct cli *c, struct err *e)
 {
     const char *to = cli_text(c, FLAG_TO);
 
-    if (cli_has(c, FLAG_DRAIN) && !cli_has(c, FLAG_STOP))
-        return err_set(e, ERR_USAGE,
-                       "--drain ends the input of the job, so it needs --stop");
     if (to != NULL && to[0] == '\0')
         return err_set(e, ERR_USAGE, "--to: expected a directory, got \"\"");
     return 0;

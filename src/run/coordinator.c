@@ -364,8 +364,10 @@ finish_rounds(struct job *j, struct err *e)
     }
     if (r < 0)
         job_failed(j, e);
-    while (r == 0 && savepoint_tick(j, true))
+    while (r == 0 && savepoint_tick(j, true)) {
         (void)ev_run(j->run->loop, 0);
+        check_stop_timeout(j, clock_mono_ms());
+    }
 }
 
 /* How the attempt ended, once nothing runs any more. @return exit code. */
@@ -578,6 +580,7 @@ run_attempts(struct job *j, struct run *run, struct err *e)
         job_close(j);
     }
     end_ckpt(j, run);
+    recover_judge_fencing(j);
     code = ended(j);
     if (down)
         code = 128 + run->stop_signal;

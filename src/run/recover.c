@@ -432,3 +432,17 @@ recover_may_restart(struct job *j, int64_t *ret_wait_ms)
     run->restarts++;
     return true;
 }
+
+void
+recover_judge_fencing(struct job *j)
+{
+    struct err e;
+
+    if (!j->has_failure || j->txn == NULL || !txn_fenced(j->txn))
+        return;
+    err_clear(&e);
+    if (home_look(&j->run->home, &e) == 0 && check_rival(j, &e) == ERR_BUSY) {
+        j->failure.err = e;
+        j->has_record = false;
+    }
+}

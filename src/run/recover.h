@@ -38,6 +38,12 @@ MUST_USE int recover_state(struct job *j, struct err *e);
 MUST_USE int recover_claim(struct job *j, struct err *e);
 
 /**
+ * A job that was fenced and does not begin again: its failure becomes that
+ * it was taken over, if the marker says so. The checkpoint thread has ended.
+ */
+void recover_judge_fencing(struct job *j);
+
+/**
  * Whether the failed job may begin again from its last round: retriable, it
  * keeps checkpoints, nobody asked it to stop, attempts are left. Says which
  * of the conditions fails only where a user could expect a restart.
