@@ -78,11 +78,19 @@ entry_at(const struct table *t, uint64_t slot)
                                           UNIT);
 }
 
+/* Not the lowest bits: the keys of one subtask have few remainders modulo max
+ * parallelism (up to 2^15), and would crowd in few slots. */
+static inline uint32_t
+first_slot(uint64_t hash, uint32_t mask)
+{
+    return (uint32_t)(hash >> 16) & mask;
+}
+
 void
 table_prefetch(const struct table *t, uint64_t hash)
 {
     if (t->slots != NULL)
-        __builtin_prefetch(&t->slots[hash & t->mask], 0, 3);
+        __builtin_prefetch(&t->slots[first_slot(hash, t->mask)], 0, 3);
 }
 
 void
@@ -94,7 +102,7 @@ table_prefetch_entry(const struct table *t, uint64_t hash)
 
     if (t->slots == NULL)
         return;
-    slot = t->slots[hash & t->mask];
+    slot = t->slots[first_slot(hash, t->mask)];
     if (slot == 0)
         return;
     e = (const char *)entry_at(t, slot);
@@ -138,7 +146,7 @@ table_find(const struct table *t, uint64_t hash, const void *key, uint32_t len)
 
     if (t->slots == NULL)
         return NULL;
-    for (i = (uint32_t)hash & t->mask; t->slots[i] != 0;
+    for (i = first_slot(hash, t->mask); t->slots[i] != 0;
          i = (i + 1) & t->mask) {
         struct table_entry *e;
 
@@ -154,7 +162,7 @@ table_find(const struct table *t, uint64_t hash, const void *key, uint32_t len)
 static void
 put_slot(uint64_t *slots, uint32_t mask, uint64_t hash, uint64_t slot)
 {
-    uint32_t i = (uint32_t)hash & mask;
+    uint32_t i = first_slot(hash, mask);
 
     while (slots[i] != 0)
         i = (i + 1) & mask;
