@@ -246,6 +246,10 @@ winstate_old_free(struct winstate *w, struct slice *s)
 {
     (void)forget_moved(&s->dirty);
     w->frozen_left -= forget_moved(&s->frozen);
+    if (s->frozen.n == 0) { /* as after saving: the next barrier sets it anew */
+        free(s->frozen.items);
+        memset(&s->frozen, 0, sizeof s->frozen);
+    }
     table_fini(&s->old);
     s->moved = 0;
 }

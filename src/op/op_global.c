@@ -31,6 +31,7 @@ enum {
     SAVE_NS = 1000 * 1000, /* of one piece */
     FULL_WAIT_MS = 5,      /* between two looks whether memory has room */
     EXPIRE_PIECE = 4096,
+    TRAVEL_MS = 60 * 1000, /* of a partial, at most: latency and full lanes */
 };
 
 /* A watermark that fires no global window. */
@@ -508,14 +509,21 @@ global_batch(struct op *op, struct batch *b, struct err *e)
     return leave(g, add_batch(g, b, e));
 }
 
-/* Keys without window end by ttl. @return as winstate_expire() */
+/*
+ * Keys without window end by ttl. A local phase may still hold changes of a
+ * key that look too old here: by the watermark up to half a ttl, which it sees
+ * to; by the wall clock as long as a partial travels. Those are waited for.
+ * @return as winstate_expire()
+ */
 static int
 expire(struct op_global *g, struct err *e)
 {
-    int64_t now = g->op.step->event_time ? g->wm : clock_wall_ms();
+    bool by_event = g->op.step->event_time;
+    int64_t now = by_event ? g->wm : clock_wall_ms() - TRAVEL_MS;
 
-    if (g->window.ttl < 0 || now == WM_MAX)
+    if (g->window.ttl < 0 || now == WM_NONE || now == WM_MAX)
         return 0;
+    now -= g->window.ttl / 2;
     enter_script(&g->op);
     return leave(
         g, winstate_expire(g->state, now, g->op.env->now_ms, EXPIRE_PIECE, e));

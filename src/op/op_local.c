@@ -2,9 +2,10 @@
  * local_aggregate: combines records by (window, key) before the exchange.
  *
  * The table holds deltas and is flushed by entry count, bytes, latency,
- * before a watermark that closes a window it holds, and before each barrier
- * and end: so it is empty in a checkpoint. When combining does not pay
- * (fewer than BYPASS_RATIO records a partial) records pass as partials of
+ * before a watermark that closes a window it holds (or, of keys without window
+ * that end, is half a ttl ahead of what it holds, see op_global), and before
+ * each barrier and end: so it is empty in a checkpoint. When combining does not
+ * pay (fewer than BYPASS_RATIO records a partial) records pass as partials of
  * one for a while, and then it is tried again. Records are handled in groups
  * so that table slots and entries are fetched ahead.
  */
@@ -174,7 +175,9 @@ add_entry(struct op_local *l, const struct ahead *a, int *ret_bad,
     }
     if (fresh) {
         aggset_init(l->args.set, t->block);
-        deadline = window_deadline(&l->window, p->slice, p->first, l->wm);
+        deadline = l->window.ttl >= 0 && l->op.step->event_time
+                       ? l->args.ts + l->window.ttl / 2
+                       : window_deadline(&l->window, p->slice, p->first, l->wm);
         if (deadline < l->deadline)
             l->deadline = deadline;
         if (l->since_ms < 0)

@@ -186,6 +186,11 @@ emit_lj(lua_State *L, struct script_process *sp, struct batch *b, int idx)
     if (call_take_record(c, L, idx, "emit got", &b->arena, &out,
                          &c->emit_err) != 0)
         (void)calls_raise_lj(L, &c->emit_err);
+    if (sp->window != NULL) { /* its records go with it */
+        if (out.val != NULL)
+            out.val = arena_dup(&b->arena, out.val, out.val_len);
+        record_own_meta(&out, &b->arena);
+    }
     lr = record_at(L, idx, &valid);
     set = lr != NULL ? lr->set : c->cur.set;
     if (!(set & SET_KEY))
