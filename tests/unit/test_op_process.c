@@ -54,6 +54,8 @@ probe_mark(struct op_out *o, const struct mark *m, struct err *e)
         buf_addf(&g->log, "<%lld> ", (long long)m->wm);
     else
         buf_adds(&g->log, m->kind == MARK_BARRIER ? "<barrier> " : "<end> ");
+    if (m->kind == MARK_END)
+        assert_non_null(g->snap);
     return 0;
 }
 
@@ -562,12 +564,15 @@ a_damaged_blob_is_refused_with_the_step(void **state)
 {
     struct step_blobs blobs = {.step = (char *)(uintptr_t) "p", .count = 1};
     struct restored from = {.round = 1, .steps = &blobs, .step_count = 1};
+    struct store_opts o = {.dir = temp_dir(), .create = true};
+    struct store *store;
     struct buf bytes;
     struct rig g;
 
     (void)state;
     rig_up(&g, kept);
     op_free(&g.op);
+    assert_int_equal(store_open(&o, &store, &err), 0);
     buf_init(&bytes);
     buf_adds(&bytes, "\1\1");
     blobs.blobs = &bytes;
@@ -575,21 +580,44 @@ a_damaged_blob_is_refused_with_the_step(void **state)
     assert_int_equal(op_process_new(&g.env, g.step, g.job.reader, &g.op, &err),
                      ERR_IO);
     assert_non_null(strstr(err.msg, "'p', subtask 0"));
+
+    g.ops.restored = NULL; /* one that was kept, but for its last byte */
+    g.ops.store = store;
+    rig_make(&g);
+    barrier(&g, 1);
+    op_free(&g.op);
+    buf_clear(&bytes);
+    buf_add(&bytes, g.snap->blob.data, g.snap->blob.len);
+    g.ops.restored = &from;
+    rig_make(&g);
+    op_free(&g.op);
+    bytes.len--;
+    assert_int_equal(op_process_new(&g.env, g.step, g.job.reader, &g.op, &err),
+                     ERR_IO);
     buf_fini(&bytes);
     rig_down(&g);
+    store_close(&store);
+    remove_dir(o.dir);
+    free((void *)(uintptr_t)o.dir);
 }
 
-/* The end is given when all of it is saved; without a store at once. */
+/* Nothing follows the end: all is saved before it goes on. */
 static void
 the_end_waits_for_its_snapshot(void **state)
 {
     struct mark m = {.kind = MARK_END, .final = true};
+    struct store_opts o = {.dir = temp_dir(), .create = true};
+    struct store *store;
     struct rig g;
     char key[16];
     int i;
 
     (void)state;
     rig_up(&g, kept);
+    op_free(&g.op);
+    assert_int_equal(store_open(&o, &store, &err), 0);
+    g.ops.store = store;
+    rig_make(&g);
     for (i = 0; i < 100; i++) {
         (void)snprintf(key, sizeof key, "k%d", i);
         put(&g, key, 1, 1);
@@ -602,7 +630,11 @@ the_end_waits_for_its_snapshot(void **state)
     expect(&g, "<end> ");
     assert_non_null(g.snap);
     assert_true(g.snap->round == SNAPSHOT_END);
+    assert_int_equal(g.snap->puts, 300); /* value, list, timer of a key */
     rig_down(&g);
+    store_close(&store);
+    remove_dir(o.dir);
+    free((void *)(uintptr_t)o.dir);
 }
 
 int

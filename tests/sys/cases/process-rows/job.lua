@@ -1,8 +1,16 @@
 local s = require "streamlua"
 local job = s.job "rows"
+local first
 local p = job:source("in", s.stdin { format = "json" }):event_time { field = "ts" } :key_by { "a", { "b", function(e) return e.b.c end } }
    :process { name = "p", outputs = { "more" },
      on_record = function(e, ctx)
+       if e.again then -- a copy has the time of the call that emits it
+         ctx:emit(first)
+         s.set_timestamp(e, 3)
+         ctx:emit(e)
+         return
+       end
+       first = s.copy(e)
        ctx:emit(e)
        ctx:emit({ at = 77 }, 77)
        local r = s.row { { "z", 1 }, { "y", ctx:key() } }
