@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "core/blob.h"
 #include "op/op_state.h"
@@ -322,9 +323,29 @@ keyed_note(struct keyed *k)
                           memory_order_relaxed);
 }
 
+/* It cannot go to the store: say so before memory ends. */
+static void
+look_at_memory(struct keyed *k)
+{
+    size_t share = k->op->env->job->cache_bytes, bytes;
+
+    if (share == 0 || k->warned)
+        return;
+    bytes = kstate_bytes(k->state);
+    if (bytes <= share)
+        return;
+    k->warned = true;
+    log_line(LOG_WARN,
+             "state of %s takes %zu KiB in subtask %u, its share of "
+             "memory.state is %zu KiB; state of functions stays in memory: "
+             "give it a ttl, or raise memory",
+             k->op->step->name, bytes >> 10, k->op->env->subtask, share >> 10);
+}
+
 void
 keyed_clean(struct keyed *k, int64_t *ret_wait)
 {
+    look_at_memory(k);
     if (!k->uses_event && !k->uses_processing)
         return;
     if (kstate_clean(k->state, k->uses_event ? k->wm : KSTATE_NO_TIME,

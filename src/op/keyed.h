@@ -27,6 +27,7 @@ struct keyed {
     struct mark held;      /* goes on when nothing is left to do for it */
     bool has_held, frozen;
     bool uses_event, uses_processing; /* clocks of ttls */
+    bool warned;                      /* of memory */
 };
 
 /**
@@ -64,7 +65,8 @@ void keyed_hold(struct keyed *k, const struct mark *m);
  * @return 1 there is more to do; 0 it went on, or there was none; < 0.
  */
 MUST_USE int keyed_release(struct keyed *k, struct err *e);
-/** Free a piece of what has expired. @param ret_wait as op_type.tick. */
+/** Free a piece of what has expired, and warn once if the state is larger than
+ * its share of memory. @param ret_wait as op_type.tick. */
 void keyed_clean(struct keyed *k, int64_t *ret_wait);
 
 #endif

@@ -232,8 +232,7 @@ cache_bytes(const struct plan *p)
     uint32_t i, n = 0;
 
     for (i = 0; i < p->step_count; i++)
-        if (p->steps[i].kind == STEP_GLOBAL ||
-            p->steps[i].kind == STEP_AGGREGATE)
+        if (plan_step_is_keyed(&p->steps[i]))
             n += p->steps[i].parallelism;
     return p->checkpoint && p->state_lmdb && n != 0 ? (size_t)p->state_bytes / n
                                                     : 0;
