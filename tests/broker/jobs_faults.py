@@ -51,7 +51,7 @@ def compare_set(sink, count):
 def in_the_middle(job, sink, at_least=5000):
     """Wait until rows are out and positions were committed."""
     until(lambda: kit.total(sink) >= at_least, "output", job=job)
-    until(lambda: job.ask()["rounds"] >= 2, "two rounds", job=job)
+    until(lambda: len(job.ask()["rounds"]) >= 2, "two rounds", job=job)
 
 
 @test
@@ -109,23 +109,19 @@ return job
 
 
 @test
-def a_windowed_job_says_that_it_begins_again_after_a_stop_and_does():
+def a_windowed_job_goes_on_with_its_open_windows_after_a_stop():
     source, sink = kit.topic("windowed-in"), kit.topic("windowed-out")
     fill(source, 0, 2500, 1)
     with kit.Job(WINDOWED % (source, sink)) as job:
         until(lambda: kit.total(sink) == 2, "two windows", job=job)
         job.signal(signal.SIGTERM)
         job.wait(0)
-        said = [x for x in job.stderr().split("\n") if "windows" in x]
-        equal(len(said), 1, "lines about windows")
-        check("after a stop" in said[0] and "begins again" in said[0],
-              "what it says:", said[0])
         equal(kit.total(sink), 2, "open windows stay open")
 
         job.start("--bounded").wait(0)
-        equal(job.step("in")["records_in"], 2500, "records read again")
+        equal(job.step("in")["records_in"], 0, "records read again")
     equal([json.loads(v)["n"] for v in kit.values(sink)],
-          [1000, 1000, 1000, 1000, 500], "rows of both runs")
+          [1000, 1000, 500], "rows of both runs")
 
 
 NOWHERE = """local s = require "streamlua"
@@ -303,10 +299,10 @@ def records_that_retention_removed_are_an_error_that_names_them():
         fill(source, 2000, 2000, 2)
         kit.ktool("trim", source, 1, 1500)
 
-        job.start("--bounded").wait(1)
-        check("%s[1]: offset 1000 is no longer on the broker, whose log "
-              "begins at 1500: 500 offsets were not read" % source in
-              job.stderr(), "the reason:", job.stderr())
+        job.start("--bounded").wait(78)
+        check("position 1000 of %s[1] in the checkpoint is no longer on the "
+              "broker, whose log begins at 1500: 500 offsets were not read" %
+              source in job.stderr(), "the reason:", job.stderr())
         check("retention" in job.stderr(), "the hint:", job.stderr())
 
 

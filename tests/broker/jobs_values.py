@@ -403,14 +403,6 @@ def partition_of_each(name):
     return {value.decode(): int(p) for p, value in found}
 
 
-@test
-def exactly_once_is_refused_by_name():
-    done = kit.run(SAMPLE.replace("at_least_once", "exactly_once"), code=65)
-    check("exactly_once" in done.err and
-          "not available in this version" in done.err, "refusal:", done.err)
-    check("job.lua:1" in done.err, "place:", done.err)
-
-
 POISON = """local s = require "streamlua"
 local job = s.job "poison"
 job:source("in", s.kafka { topic = "%s", start = "earliest"%s })
