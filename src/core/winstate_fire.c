@@ -43,7 +43,7 @@ next_window(const struct winstate *w, int64_t *ret)
     int64_t floor = w->last_end, start, end;
     uint32_t lo = 0, hi = w->slice_count;
 
-    if (w->wm != WM_NONE && w->wm + 1 > floor)
+    if (w->wm != WM_NONE && w->wm >= floor) /* behind what is reached */
         floor = w->wm == WM_MAX ? WM_MAX : w->wm + 1;
     while (lo < hi) { /* first slice with a window that ends behind floor */
         uint32_t mid = lo + (hi - lo) / 2;
