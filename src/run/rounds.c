@@ -170,6 +170,21 @@ is_aligned(struct rounds *r)
     return yes && all_counted(r);
 }
 
+/* Who holds the round under way: the first part that has not given yet; NULL
+ * once all is given to the checkpoint thread. */
+static const struct plan_step *
+held_by(struct rounds *r, uint32_t *ret_subtask)
+{
+    const struct plan_step *s;
+
+    if (r->state != ROUND_ALIGNING)
+        return NULL;
+    (void)pthread_mutex_lock(&r->lock);
+    s = waits_for(r, ret_subtask);
+    (void)pthread_mutex_unlock(&r->lock);
+    return s;
+}
+
 /* A slow round is told with the subtask that holds it. */
 static void
 tell_slow(struct rounds *r, int64_t now_ms)
@@ -180,9 +195,7 @@ tell_slow(struct rounds *r, int64_t now_ms)
     if (now_ms - r->told_ms < SLOW_MS)
         return;
     r->told_ms = now_ms;
-    (void)pthread_mutex_lock(&r->lock);
-    s = waits_for(r, &subtask);
-    (void)pthread_mutex_unlock(&r->lock);
+    s = held_by(r, &subtask);
     if (s != NULL)
         log_line(LOG_WARN, "checkpoint %llu held by %s[%u] for %llds",
                  (unsigned long long)r->current, s->name, subtask,
@@ -209,9 +222,7 @@ check_timeout(struct rounds *r, int64_t now_ms, struct err *e)
         return 0;
     r->overdue++;
     r->job->run->failed_rounds++;
-    (void)pthread_mutex_lock(&r->lock);
-    s = waits_for(r, &subtask);
-    (void)pthread_mutex_unlock(&r->lock);
+    s = held_by(r, &subtask);
     if (s != NULL)
         (void)snprintf(number, sizeof number, "[%u]", subtask);
     (void)err_set(e, ERR_UNAVAILABLE,
