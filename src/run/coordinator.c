@@ -21,7 +21,12 @@
 #include "run/job.h"
 #include "run/recover.h"
 
-enum { TICK_MS = 20, CONNECTOR_TICK_MS = 100, CKPT_END_MS = 5000 };
+enum {
+    TICK_MS = 20,
+    CONNECTOR_TICK_MS = 100,
+    CKPT_END_MS = 5000,
+    SAME_SIGNAL_MS = 50 /* timeout(1) signals the process, then its group */
+};
 
 static void
 stop_slots(struct job *j)
@@ -85,11 +90,15 @@ on_signal(struct ev_loop *loop, ev_signal *w, int events)
                            "goes on unchanged");
         return;
     }
+    if (j->run->stop_signal != 0 &&
+        clock_mono_ms() - j->run->stop_signal_ms < SAME_SIGNAL_MS)
+        return;
     if (j->run->stop_signal != 0) {
         j->run->stop_signal = w->signum;
         end_at_once(j, "second signal");
     }
     j->run->stop_signal = w->signum;
+    j->run->stop_signal_ms = clock_mono_ms();
     log_line(LOG_INFO, "%s: stopping, what was read is finished first",
              w->signum == SIGINT ? "SIGINT" : "SIGTERM");
     job_stop(j);

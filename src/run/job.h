@@ -38,6 +38,7 @@ struct run {
     ev_timer tick;
     ev_signal signals[4];
     int64_t started_ms, started_mono_ms; /* wall, monotonic */
+    int64_t stop_signal_ms;              /* when it came, monotonic */
     int stop_signal;                     /* last SIGTERM or SIGINT, or 0 */
     struct home home;                    /* store NULL: no checkpoints */
     struct control *control;             /* of the home; or NULL */

@@ -167,6 +167,16 @@ def second_sigint_ends_at_once(binary):
     second_signal(binary, signal.SIGINT, 130)
 
 
+def a_signal_that_comes_twice_at_once_is_one(binary):
+    """timeout(1) signals its child, then the group the child is in."""
+    with Job(binary, UNBOUNDED) as job:
+        job.first_bytes()
+        job.p.send_signal(signal.SIGTERM)
+        job.p.send_signal(signal.SIGTERM)
+        job.p.wait(WAIT_S)
+        assert job.p.returncode == 0, (job.p.returncode, job.stderr())
+
+
 def stop_timeout_ends_a_stalled_drain(binary):
     with Job(binary, UNBOUNDED, "--set", "rate=0",
              "--stop-timeout=200ms") as job:
@@ -276,6 +286,7 @@ TESTS = [
     sigint_finishes_what_was_read,
     second_sigterm_ends_at_once,
     second_sigint_ends_at_once,
+    a_signal_that_comes_twice_at_once_is_one,
     stop_timeout_ends_a_stalled_drain,
     sigusr1_writes_the_counters,
     closed_stdout_ends_an_endless_job_with_74,
