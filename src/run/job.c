@@ -176,11 +176,10 @@ load(struct job *j, struct err *e)
     return 0;
 }
 
-static int
-open_connector(struct job *j, const struct plan_step *s, struct err *e)
+struct conn_env
+job_conn_env(struct job *j, const struct plan_step *s)
 {
-    const char *name = opt_str(s->opts, "connector", "");
-    struct conn_env env = {
+    return (struct conn_env){
         .job = j->plan->name,
         .step = s->name,
         .place = s->place,
@@ -193,6 +192,13 @@ open_connector(struct job *j, const struct plan_step *s, struct err *e)
         .ckpt = j->plan->checkpoint ? &j->conn_ckpt : NULL,
         .restored = restored_find(j->ops.restored, s->name),
     };
+}
+
+static int
+open_connector(struct job *j, const struct plan_step *s, struct err *e)
+{
+    const char *name = opt_str(s->opts, "connector", "");
+    struct conn_env env = job_conn_env(j, s);
     int r;
 
     if (s->kind == STEP_SOURCE) {

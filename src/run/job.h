@@ -103,6 +103,8 @@ struct job {
  * @return 0 or the error, not yet reported; job_close() either way.
  */
 MUST_USE int job_open(struct job *j, struct run *run, struct err *e);
+/** What the connector of a step is opened with; borrows from the job. */
+struct conn_env job_conn_env(struct job *j, const struct plan_step *s);
 /** Free everything; closes connectors with their deadlines. */
 void job_close(struct job *j);
 /** Run until the end; signals and failures included. @thread main. */

@@ -224,16 +224,6 @@ static int
 new_txn(struct job *j, struct err *e)
 {
     const struct plan_step *s = &j->plan->steps[j->plan->txn_step];
-    struct conn_env env = {
-        .job = j->plan->name,
-        .step = s->name,
-        .place = s->place,
-        .opts = opt_get(s->opts, "conn"),
-        .job_opts = opt_get(j->plan->job, "options"),
-        .cli = j->conf->cli,
-        .parallelism = s->parallelism,
-        .src = (uint16_t)s->index,
-    };
     struct txn_conf c = {.prefix = j->plan->txn_prefix,
                          .interval_ms = j->plan->checkpoint_interval_ms,
                          .owner = j->run->owner};
@@ -241,7 +231,7 @@ new_txn(struct job *j, struct err *e)
 
     (void)snprintf(j->run->owner, sizeof j->run->owner, "%s-%u",
                    j->run->home.owner, j->run->restarts);
-    j->txn_env = env;
+    j->txn_env = job_conn_env(j, s);
     c.env = &j->txn_env;
     r = txn_new(&c, &j->txn, e);
     if (r == 0)
