@@ -13,9 +13,7 @@
 #include "core/agg_impl.h"
 
 struct records {
-    struct kept **at;
-    uint32_t n, cap;
-    size_t bytes; /* of the pieces */
+    struct kept_list list;
     bool sorted;
 };
 
@@ -37,31 +35,19 @@ static void
 records_fini(const struct agg *a, void *acc)
 {
     struct records *s = acc;
-    uint32_t i;
 
-    for (i = 0; i < s->n; i++)
-        free(s->at[i]);
-    free(s->at);
+    kept_list_fini(&s->list);
     records_init(a, acc);
-}
-
-static void
-reserve(struct records *s, size_t n)
-{
-    size_t cap = s->cap;
-
-    mem_grow(&s->at, &cap, n, sizeof(struct kept *));
-    s->cap = (uint32_t)cap;
 }
 
 static void
 append(struct records *s, struct kept *k)
 {
-    reserve(s, s->n + 1u);
-    s->sorted = s->n == 0 ||
-                (s->sorted && kept_cmp(&s->at[s->n - 1]->rec, &k->rec) <= 0);
-    s->at[s->n++] = k;
-    s->bytes += k->size;
+    const struct kept_list *l = &s->list;
+
+    s->sorted = l->n == 0 ||
+                (s->sorted && kept_cmp(&l->at[l->n - 1]->rec, &k->rec) <= 0);
+    kept_list_add(&s->list, k);
 }
 
 static int
@@ -94,13 +80,13 @@ records_merge(const struct agg *a, void *acc, void *from, struct err *e)
     uint32_t i;
 
     (void)e;
-    if (to->n == 0) {
+    if (to->list.n == 0) {
         records_fini(a, to);
         *to = *other;
     } else {
-        for (i = 0; i < other->n; i++)
-            append(to, other->at[i]);
-        free(other->at);
+        for (i = 0; i < other->list.n; i++)
+            append(to, other->list.at[i]);
+        free(other->list.at);
     }
     records_init(a, other);
     return 0;
@@ -114,18 +100,25 @@ order(const void *pa, const void *pb)
     return kept_cmp(&(*a)->rec, &(*b)->rec);
 }
 
+/* Putting them in order changes nothing that can be told. */
+static const struct kept_list *
+in_order(const void *acc)
+{
+    struct records *s = (struct records *)(uintptr_t)acc;
+
+    if (!s->sorted && s->list.n != 0)
+        qsort(s->list.at, s->list.n, sizeof(struct kept *), order);
+    s->sorted = true;
+    return &s->list;
+}
+
 struct kept *const *
 agg_records_get(const struct agg *a, const void *block, uint32_t *ret_count)
 {
-    /* Putting them in order changes nothing that can be told. */
-    struct records *s =
-        (struct records *)(uintptr_t)((const char *)block + a->offset);
+    const struct kept_list *l = in_order((const char *)block + a->offset);
 
-    if (!s->sorted && s->n != 0)
-        qsort(s->at, s->n, sizeof(struct kept *), order);
-    s->sorted = true;
-    *ret_count = s->n;
-    return s->at;
+    *ret_count = l->n;
+    return l->at;
 }
 
 /* The values as a list, for tools that show an accumulator. */
@@ -133,19 +126,9 @@ static int
 records_result(const struct agg *a, const void *acc, struct buf *out, bool *ext,
                struct err *e)
 {
-    uint32_t n, i;
-    struct kept *const *at =
-        agg_records_get(a, (const char *)acc - a->offset, &n);
-
+    (void)a;
     (void)e;
-    buf_addc(out, '[');
-    for (i = 0; i < n; i++) {
-        if (i > 0)
-            buf_addc(out, ',');
-        kept_put_json(at[i], out);
-        *ext = *ext || (at[i]->rec.flags & REC_EXT) != 0;
-    }
-    buf_addc(out, ']');
+    kept_list_put_json(in_order(acc), out, ext);
     return 0;
 }
 
@@ -153,14 +136,9 @@ static int
 records_encode(const struct agg *a, const void *acc, struct buf *out,
                struct err *e)
 {
-    uint32_t n, i;
-    struct kept *const *at =
-        agg_records_get(a, (const char *)acc - a->offset, &n);
-
+    (void)a;
     (void)e;
-    codec_put_u32(out, n);
-    for (i = 0; i < n; i++)
-        kept_encode(at[i], out);
+    kept_list_encode(in_order(acc), out);
     return 0;
 }
 
@@ -192,7 +170,7 @@ records_heap(const struct agg *a, const void *acc)
     const struct records *s = acc;
 
     (void)a;
-    return s->bytes + s->cap * sizeof(struct kept *);
+    return kept_list_heap(&s->list);
 }
 
 static void
@@ -200,14 +178,9 @@ records_dup(const struct agg *a, const void *acc, void *to)
 {
     const struct records *s = acc;
     struct records *copy = to;
-    uint32_t i;
 
     records_init(a, to);
-    reserve(copy, s->n + 1u);
-    for (i = 0; i < s->n; i++)
-        copy->at[i] = kept_dup(s->at[i]);
-    copy->n = s->n;
-    copy->bytes = s->bytes;
+    kept_list_dup(&s->list, &copy->list);
     copy->sorted = s->sorted;
 }
 

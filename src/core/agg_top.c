@@ -18,10 +18,9 @@
 #include "core/agg_impl.h"
 
 struct top {
-    struct kept **at;
-    uint32_t sorted, n, cap; /* [sorted, n): the tail */
+    struct kept_list list;
+    uint32_t sorted; /* [sorted, list.n): the tail */
     uint8_t mixed;
-    size_t bytes; /* of the pieces */
 };
 
 struct top_ctx {
@@ -76,11 +75,8 @@ static void
 top_fini(const struct agg *a, void *acc)
 {
     struct top *t = acc;
-    uint32_t i;
 
-    for (i = 0; i < t->n; i++)
-        free(t->at[i]);
-    free(t->at);
+    kept_list_fini(&t->list);
     top_init(a, acc);
 }
 
@@ -120,13 +116,13 @@ is_equal(const struct kept *a, const struct kept *b)
 static void
 trim(const struct top_ctx *x, struct top *t)
 {
-    while (t->n > x->n &&
-           (!x->ties || !is_equal(t->at[t->n - 1], t->at[x->n - 1]))) {
-        t->n--;
-        t->bytes -= t->at[t->n]->size;
-        free(t->at[t->n]);
+    while (t->list.n > x->n && (!x->ties || !is_equal(t->list.at[t->list.n - 1],
+                                                      t->list.at[x->n - 1]))) {
+        t->list.n--;
+        t->list.bytes -= t->list.at[t->list.n]->size;
+        free(t->list.at[t->list.n]);
     }
-    t->sorted = t->n;
+    t->sorted = t->list.n;
 }
 
 /* Merge [0, sorted) and [sorted, n), both in order. */
@@ -136,39 +132,32 @@ merge_tail(const struct top_ctx *x, struct top *t)
     struct kept **out;
     uint32_t i = 0, j = t->sorted, k = 0;
 
-    if (j == 0 || j == t->n || top_cmp(x, t->at[j - 1], t->at[j]) <= 0)
+    if (j == 0 || j == t->list.n ||
+        top_cmp(x, t->list.at[j - 1], t->list.at[j]) <= 0)
         return;
-    out = mem_alloc(t->cap * sizeof(struct kept *));
-    while (i < t->sorted && j < t->n)
-        out[k++] =
-            top_cmp(x, t->at[i], t->at[j]) <= 0 ? t->at[i++] : t->at[j++];
+    out = mem_alloc(t->list.cap * sizeof(struct kept *));
+    while (i < t->sorted && j < t->list.n)
+        out[k++] = top_cmp(x, t->list.at[i], t->list.at[j]) <= 0
+                       ? t->list.at[i++]
+                       : t->list.at[j++];
     while (i < t->sorted)
-        out[k++] = t->at[i++];
-    while (j < t->n)
-        out[k++] = t->at[j++];
-    free(t->at);
-    t->at = out;
+        out[k++] = t->list.at[i++];
+    while (j < t->list.n)
+        out[k++] = t->list.at[j++];
+    free(t->list.at);
+    t->list.at = out;
 }
 
 static void
 settle(const struct top_ctx *x, struct top *t)
 {
-    if (t->sorted == t->n)
+    if (t->sorted == t->list.n)
         return;
-    if (t->n - t->sorted > 1)
-        qsort_r(t->at + t->sorted, t->n - t->sorted, sizeof(struct kept *),
-                order, (void *)(uintptr_t)x);
+    if (t->list.n - t->sorted > 1)
+        qsort_r(t->list.at + t->sorted, t->list.n - t->sorted,
+                sizeof(struct kept *), order, (void *)(uintptr_t)x);
     merge_tail(x, t);
     trim(x, t);
-}
-
-static void
-reserve(struct top *t, size_t n)
-{
-    size_t cap = t->cap;
-
-    mem_grow(&t->at, &cap, n, sizeof(struct kept *));
-    t->cap = (uint32_t)cap;
 }
 
 static const char *
@@ -212,10 +201,11 @@ top_check(const struct agg *a, const void *acc, const struct val *args,
     if (!agg_any_ok(args))
         return agg_type_error(a, "a value", args, e);
     rc = a->encode_key(&x->by, args, e);
-    if (rc != 0 || t->n == 0 || same_type(t->at[0]->by[0], x->by.data[0]))
+    if (rc != 0 || t->list.n == 0 ||
+        same_type(t->list.at[0]->by[0], x->by.data[0]))
         return rc;
     return err_record(e, CAUSE_TYPE, "%s: cannot compare %s and %s",
-                      agg_label(a, label), type_name(t->at[0]->by[0]),
+                      agg_label(a, label), type_name(t->list.at[0]->by[0]),
                       type_name(x->by.data[0]));
 }
 
@@ -228,7 +218,7 @@ is_behind(const struct top_ctx *x, const struct top *t, const struct rec *r)
 
     if (t->sorted < x->n)
         return false;
-    last = t->at[x->n - 1];
+    last = t->list.at[x->n - 1];
     c = by_cmp(x, x->by.data, (uint32_t)x->by.len, last->by, last->by_len);
     if (c != 0 || x->ties)
         return c > 0;
@@ -247,10 +237,8 @@ top_add(const struct agg *a, void *acc, const struct val *args,
     if (val_is_null(args) || t->mixed != 0 || is_behind(x, t, r))
         return 0;
     k = kept_new(r, x->by.data, (uint32_t)x->by.len);
-    reserve(t, t->n + 1u);
-    t->at[t->n++] = k;
-    t->bytes += k->size;
-    if (t->n - t->sorted >= x->tail_max)
+    kept_list_add(&t->list, k);
+    if (t->list.n - t->sorted >= x->tail_max)
         settle(x, t);
     return 0;
 }
@@ -272,8 +260,8 @@ top_merge(const struct agg *a, void *acc, void *from, struct err *e)
     struct top_ctx *x = a->ctx;
     struct top *t = acc, *other = from;
     bool mixed = t->mixed != 0 || other->mixed != 0 ||
-                 (t->n != 0 && other->n != 0 &&
-                  !same_type(t->at[0]->by[0], other->at[0]->by[0]));
+                 (t->list.n != 0 && other->list.n != 0 &&
+                  !same_type(t->list.at[0]->by[0], other->list.at[0]->by[0]));
 
     if (mixed) {
         top_fini(a, acc);
@@ -281,21 +269,22 @@ top_merge(const struct agg *a, void *acc, void *from, struct err *e)
         t->mixed = 1;
         return agg_top_mixed(a, e);
     }
-    if (t->n == 0) {
+    if (t->list.n == 0) {
         top_fini(a, acc);
         *t = *other;
-    } else if (other->n != 0) {
+    } else if (other->list.n != 0) {
         settle(x, t);
         settle(x, other);
-        reserve(t, (size_t)t->n + other->n);
-        memcpy(t->at + t->n, other->at, other->n * sizeof(struct kept *));
-        t->n += other->n;
-        t->bytes += other->bytes;
+        kept_list_reserve(&t->list, (size_t)t->list.n + other->list.n);
+        memcpy(t->list.at + t->list.n, other->list.at,
+               other->list.n * sizeof(struct kept *));
+        t->list.n += other->list.n;
+        t->list.bytes += other->list.bytes;
         merge_tail(x, t);
         trim(x, t);
-        free(other->at);
+        free(other->list.at);
     } else {
-        free(other->at);
+        free(other->list.at);
     }
     top_init(a, from);
     return 0;
@@ -309,15 +298,23 @@ agg_top_is_mixed(const struct agg *a, const void *block)
     return t->mixed != 0;
 }
 
+/* Sorting in what is new changes nothing that can be told. */
+static const struct top *
+in_order(const struct agg *a, const void *acc)
+{
+    struct top *t = (struct top *)(uintptr_t)acc;
+
+    settle(a->ctx, t);
+    return t;
+}
+
 struct kept *const *
 agg_top_get(const struct agg *a, const void *block, uint32_t *ret_count)
 {
-    /* Sorting in what is new changes nothing that can be told. */
-    struct top *t = (struct top *)(uintptr_t)((const char *)block + a->offset);
+    const struct top *t = in_order(a, (const char *)block + a->offset);
 
-    settle(a->ctx, t);
-    *ret_count = t->n;
-    return t->at;
+    *ret_count = t->list.n;
+    return t->list.at;
 }
 
 uint32_t
@@ -336,35 +333,22 @@ static int
 top_result(const struct agg *a, const void *acc, struct buf *out, bool *ext,
            struct err *e)
 {
-    const struct top *t = acc;
-    uint32_t n, i;
-    struct kept *const *at = agg_top_get(a, (const char *)acc - a->offset, &n);
+    const struct top *t = in_order(a, acc);
 
     if (t->mixed != 0)
         return agg_top_mixed(a, e);
-    buf_addc(out, '[');
-    for (i = 0; i < n; i++) {
-        if (i > 0)
-            buf_addc(out, ',');
-        kept_put_json(at[i], out);
-        *ext = *ext || (at[i]->rec.flags & REC_EXT) != 0;
-    }
-    buf_addc(out, ']');
+    kept_list_put_json(&t->list, out, ext);
     return 0;
 }
 
 static int
 top_encode(const struct agg *a, const void *acc, struct buf *out, struct err *e)
 {
-    const struct top *t = acc;
-    uint32_t n, i;
-    struct kept *const *at = agg_top_get(a, (const char *)acc - a->offset, &n);
+    const struct top *t = in_order(a, acc);
 
     (void)e;
     buf_addc(out, (char)t->mixed);
-    codec_put_u32(out, n);
-    for (i = 0; i < n; i++)
-        kept_encode(at[i], out);
+    kept_list_encode(&t->list, out);
     return 0;
 }
 
@@ -387,10 +371,8 @@ top_decode(const struct agg *a, void *acc, const char *bytes, size_t len,
 
         if (k == NULL)
             break;
-        reserve(t, t->n + 1u);
-        t->at[t->n++] = k;
-        t->bytes += k->size;
-        if (k->by_len == 0 || !same_type(k->by[0], t->at[0]->by[0]))
+        kept_list_add(&t->list, k);
+        if (k->by_len == 0 || !same_type(k->by[0], t->list.at[0]->by[0]))
             break;
     }
     if (i == n && bytes == end) {
@@ -407,7 +389,7 @@ top_heap(const struct agg *a, const void *acc)
     const struct top *t = acc;
 
     (void)a;
-    return t->bytes + t->cap * sizeof(struct kept *);
+    return kept_list_heap(&t->list);
 }
 
 static void
@@ -415,15 +397,10 @@ top_dup(const struct agg *a, const void *acc, void *to)
 {
     const struct top *t = acc;
     struct top *copy = to;
-    uint32_t i;
 
     top_init(a, to);
-    reserve(copy, t->n + 1u);
-    for (i = 0; i < t->n; i++)
-        copy->at[i] = kept_dup(t->at[i]);
-    copy->n = t->n;
+    kept_list_dup(&t->list, &copy->list);
     copy->sorted = t->sorted;
-    copy->bytes = t->bytes;
     copy->mixed = t->mixed;
 }
 

@@ -274,3 +274,75 @@ kept_decode(const char **p, const char *end)
     arena_fini(&a);
     return k;
 }
+
+/* ---- lists ---- */
+
+void
+kept_list_fini(struct kept_list *l)
+{
+    uint32_t i;
+
+    for (i = 0; i < l->n; i++)
+        free(l->at[i]);
+    free(l->at);
+    memset(l, 0, sizeof *l);
+}
+
+void
+kept_list_reserve(struct kept_list *l, size_t n)
+{
+    size_t cap = l->cap;
+
+    mem_grow(&l->at, &cap, n, sizeof(struct kept *));
+    l->cap = (uint32_t)cap;
+}
+
+void
+kept_list_add(struct kept_list *l, struct kept *k)
+{
+    kept_list_reserve(l, l->n + 1u);
+    l->at[l->n++] = k;
+    l->bytes += k->size;
+}
+
+void
+kept_list_dup(const struct kept_list *l, struct kept_list *to)
+{
+    uint32_t i;
+
+    memset(to, 0, sizeof *to);
+    kept_list_reserve(to, l->n + 1u);
+    for (i = 0; i < l->n; i++)
+        kept_list_add(to, kept_dup(l->at[i]));
+}
+
+size_t
+kept_list_heap(const struct kept_list *l)
+{
+    return l->bytes + l->cap * sizeof(struct kept *);
+}
+
+void
+kept_list_put_json(const struct kept_list *l, struct buf *out, bool *ext)
+{
+    uint32_t i;
+
+    buf_addc(out, '[');
+    for (i = 0; i < l->n; i++) {
+        if (i > 0)
+            buf_addc(out, ',');
+        kept_put_json(l->at[i], out);
+        *ext = *ext || (l->at[i]->rec.flags & REC_EXT) != 0;
+    }
+    buf_addc(out, ']');
+}
+
+void
+kept_list_encode(const struct kept_list *l, struct buf *out)
+{
+    uint32_t i;
+
+    codec_put_u32(out, l->n);
+    for (i = 0; i < l->n; i++)
+        kept_encode(l->at[i], out);
+}

@@ -39,4 +39,26 @@ void kept_encode(const struct kept *k, struct buf *out);
 /** Make one of kept_encode()'s bytes; @return NULL if they are damaged. */
 struct kept *kept_decode(const char **p, const char *end);
 
+/* A list of kept records, which it owns. Zeroed: empty. May be moved. */
+struct kept_list {
+    struct kept **at;
+    uint32_t n, cap;
+    size_t bytes; /* of the pieces */
+};
+
+/** Free the records and the list; it is empty then. @thread the owner. */
+void kept_list_fini(struct kept_list *l);
+/** Make room for `n` records in all. @thread the owner. */
+void kept_list_reserve(struct kept_list *l, size_t n);
+/** Append a record; it is the list's. @thread the owner. */
+void kept_list_add(struct kept_list *l, struct kept *k);
+/** Copy a list into `to` (undefined before). @thread the owner. */
+void kept_list_dup(const struct kept_list *l, struct kept_list *to);
+/** Heap bytes it owns. */
+size_t kept_list_heap(const struct kept_list *l);
+/** Append the records as a list of JSON maps; sets *ext if it is no JSON. */
+void kept_list_put_json(const struct kept_list *l, struct buf *out, bool *ext);
+/** Append their number and portable forms, for kept_decode(). */
+void kept_list_encode(const struct kept_list *l, struct buf *out);
+
 #endif
