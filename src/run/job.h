@@ -1,10 +1,10 @@
 /*
  * The running job: everything that run_job() builds, and its end.
  *
- * Files: job.c builds and frees it, coordinator.c runs the loop (signals,
- * ticks, watchdog, stopping), rounds.c the rounds, summary.c and progress.c
- * show it. Only the coordinator changes it after the slots started, except
- * through job_failed(), job_wake() and the acknowledgements.
+ * Files: job.c builds and frees it with wire.c, coordinator.c runs the loop
+ * (signals, ticks, watchdog, stopping), rounds.c the rounds, summary.c and
+ * progress.c show it. Only the coordinator changes it after the slots started,
+ * except through job_failed(), job_wake() and the acknowledgements.
  *
  * Locks: the table in README.md; nothing is called while one is held.
  */
@@ -103,6 +103,8 @@ struct job {
  * @return 0 or the error, not yet reported; job_close() either way.
  */
 MUST_USE int job_open(struct job *j, struct run *run, struct err *e);
+/** How the job's file is loaded; `seed` tells the loads apart. */
+void job_script_conf(const struct job *j, struct script_conf *c, uint64_t seed);
 /** What the connector of a step is opened with; borrows from the job. */
 struct conn_env job_conn_env(struct job *j, const struct plan_step *s);
 /** Free everything; closes connectors with their deadlines. */
