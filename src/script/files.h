@@ -28,7 +28,7 @@ struct script_file {
     enum script_file_kind kind;
     bool missing; /* looked for, not there; no text */
     char *path;   /* as it was opened */
-    char *text;   /* `len` bytes and a NUL behind them */
+    char *text;   /* `len` bytes and REC_PAD zeros behind them */
     size_t len;
 };
 
@@ -45,14 +45,21 @@ size_t script_files_count(const struct script_files *f);
 const struct script_file *script_files_at(const struct script_files *f,
                                           size_t index);
 
-/** Add a text read elsewhere (the job file, by main). Bytes are copied. */
+/** The one of this kind and path, or NULL; borrowed. @thread any. */
+const struct script_file *script_files_find(const struct script_files *f,
+                                            enum script_file_kind kind,
+                                            const char *path);
+
+/** Add a text read elsewhere (the job file, by main), unless it is there.
+ * Bytes are copied. */
 void script_files_add(struct script_files *f, enum script_file_kind kind,
                       const char *path, const char *text, size_t len);
 
 /**
  * A file's text: kept, or read from disk and kept unless the set is sealed.
- * @param ret borrowed from the set. @return 0 or ERR_JOBFILE (not readable;
- *        sealed and not kept). @thread the loader.
+ * @param ret borrowed from the set. @return 0 or ERR_JOBFILE, `where` is the
+ *        path: not there (kept as missing), not readable or too large (16 MiB,
+ *        data 64 MiB; not kept), sealed and not kept. @thread the loader.
  */
 MUST_USE int script_files_read(struct script_files *f,
                                enum script_file_kind kind, const char *path,
@@ -60,6 +67,8 @@ MUST_USE int script_files_read(struct script_files *f,
 
 /** From now on nothing is read from disk: the first load is over. */
 void script_files_seal(struct script_files *f);
+/** Whether it is. @thread any. */
+bool script_files_is_sealed(const struct script_files *f);
 
 /** Equal for equal kinds, paths and texts; version 1. @thread any. */
 uint64_t script_files_hash(const struct script_files *f);

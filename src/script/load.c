@@ -118,9 +118,8 @@ set_names(struct script *s, const char *path)
     (void)snprintf(s->chunk, LUA_IDSIZE - 1, "%s", path);
 }
 
-/* Bytes to skip at the begin of a file: BOM, then the text of a "#!" line. */
-static size_t
-skip_begin(const char *text, size_t len)
+size_t
+script_skip_begin(const char *text, size_t len)
 {
     size_t n;
 
@@ -177,7 +176,7 @@ run_lj(lua_State *L)
     conf = &s->conf;
     (void)lua_rawgetp(L, LUA_REGISTRYINDEX, &build_key);
     (void)lua_getfield(L, -1, "finish");
-    skip = skip_begin(conf->text, conf->text_len);
+    skip = script_skip_begin(conf->text, conf->text_len);
     if (luaL_loadbufferx(L, conf->text + skip, conf->text_len - skip,
                          lua_pushfstring(L, "@%s", s->chunk), "t") != LUA_OK)
         return lua_error(L);
@@ -248,6 +247,31 @@ make_fingerprint(struct script *s)
     buf_fini(&b);
 }
 
+/* The texts of the script: those it was given, or its own; and that of the
+ * job file, read once or kept before. */
+static int
+take_files(struct script *s, struct err *e)
+{
+    struct script_conf *c = &s->conf;
+    const struct script_file *f;
+    int r;
+
+    s->files = c->files;
+    if (s->files == NULL)
+        s->files = s->own_files = script_files_new();
+    else if (c->text != NULL && !script_files_is_sealed(c->files))
+        script_files_add(s->files, SCRIPT_FILE_JOB, c->path, c->text,
+                         c->text_len);
+    if (c->text != NULL)
+        return 0;
+    r = script_files_read(s->files, SCRIPT_FILE_JOB, c->path, &f, e);
+    if (r == 0) {
+        c->text = f->text;
+        c->text_len = f->len;
+    }
+    return r;
+}
+
 int
 script_load(const struct script_conf *conf, struct script **ret, struct err *e)
 {
@@ -263,7 +287,10 @@ script_load(const struct script_conf *conf, struct script **ret, struct err *e)
                              ? conf->load_timeout_ms * 1000000
                              : (int64_t)LOAD_TIMEOUT_MS * 1000000;
     arena_init(&s->arena);
+    r = take_files(s, e);
     set_names(s, conf->path);
+    if (r != 0)
+        goto fail;
     s->L = lua_newstate(script_alloc, s);
     if (s->L == NULL) {
         r = err_set(e, ERR_NOMEM, "no memory for a Lua state");
@@ -310,6 +337,7 @@ script_free(struct script **ps)
     if (script_current == s)
         script_current = NULL;
     arena_fini(&s->arena);
+    script_files_free(&s->own_files);
     free(s->fingerprint);
     free((char *)(uintptr_t)s->conf.path);
     free(s);

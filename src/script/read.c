@@ -1,6 +1,5 @@
 #include "script/script_impl.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,58 +17,35 @@
  * the plan, so that two loads that see different bytes are told apart.
  */
 
-enum { READ_FILE_MAX = 64 << 20 }; /* bytes */
-
 struct read {
     struct script *s;
     const struct opt *opts;
     struct decoder *decoder;
     struct arena arena; /* what one record needs */
-    struct buf text;    /* the file, REC_PAD bytes behind it */
+    const char *text;   /* the file, REC_PAD bytes behind it */
     size_t len;
     char delimiter;
     char message[ERR_MSG_MAX + 512];
 };
-
-static int
-read_text(struct read *r, const char *path, FILE *f, struct err *e)
-{
-    static const char pad[REC_PAD];
-    char chunk[16384];
-    size_t n;
-
-    while ((n = fread(chunk, 1, sizeof chunk, f)) > 0) {
-        buf_add(&r->text, chunk, n);
-        if (r->text.len > READ_FILE_MAX)
-            return err_set(e, ERR_JOBFILE, "%s: larger than 64 MiB", path);
-    }
-    if (ferror(f))
-        return err_set(e, ERR_JOBFILE, "%s: cannot read: %s", path,
-                       strerror(errno));
-    r->len = r->text.len;
-    buf_add(&r->text, pad, sizeof pad);
-    return 0;
-}
 
 /* Relative to the folder of the job file. */
 static int
 read_file(struct read *r, const char *path, struct err *e)
 {
     char *full = mem_alloc(strlen(r->s->dir) + strlen(path) + 1);
-    FILE *f;
+    const struct script_file *f;
     int rc;
 
     full[0] = '\0';
     if (path[0] != '/')
         memcpy(full, r->s->dir, strlen(r->s->dir) + 1);
     memcpy(full + strlen(full), path, strlen(path) + 1);
-    f = fopen(full, "rbe");
-    if (f == NULL) {
-        rc = err_set(e, ERR_JOBFILE, "%s: cannot open: %s", full,
-                     strerror(errno));
+    rc = script_files_read(r->s->files, SCRIPT_FILE_DATA, full, &f, e);
+    if (rc == 0) {
+        r->text = f->text;
+        r->len = f->len;
     } else {
-        rc = read_text(r, full, f, e);
-        (void)fclose(f);
+        (void)snprintf(r->message, sizeof r->message, "%s: %s", full, e->msg);
     }
     free(full);
     return rc;
@@ -80,7 +56,7 @@ read_file(struct read *r, const char *path, struct err *e)
 static const char *
 line_end(const struct read *r, const char *p)
 {
-    const char *end = r->text.data + r->len;
+    const char *end = r->text + r->len;
     bool csv = decoder_is_csv(r->decoder), first = true, quoted = false;
 
     for (; p < end && (quoted || *p != '\n'); p++) {
@@ -121,7 +97,7 @@ static int
 rows_lj(lua_State *L)
 {
     struct read *r = lua_touserdata(L, 1);
-    const char *p = r->text.data, *end = p + r->len, *stop;
+    const char *p = r->text, *end = p + r->len, *stop;
     lua_Integer line = 1, rows = 0;
     struct rec rec;
     struct err e;
@@ -217,7 +193,6 @@ script_read_lj(lua_State *L)
 
     err_clear(&e);
     arena_init(&r.arena);
-    buf_init(&r.text);
     r.delimiter = opt_str(r.opts, "delimiter", ",")[0];
     rc = read_file(&r, opt_str(r.opts, "path", ""), &e);
     if (rc == 0)
@@ -227,14 +202,14 @@ script_read_lj(lua_State *L)
         lua_pushlightuserdata(L, &r);
         rc = lua_pcall(L, 1, 1, 0);
         (void)snprintf(hash, sizeof hash, "%016llx",
-                       (unsigned long long)hash_key(r.text.data, r.len));
+                       (unsigned long long)hash_key(r.text, r.len));
     } else {
-        (void)snprintf(r.message, sizeof r.message, "%s", e.msg);
+        if (r.message[0] == '\0')
+            (void)snprintf(r.message, sizeof r.message, "%s", e.msg);
         lua_settop(L, 0);
         rc = 0;
     }
     decoder_free(&r.decoder);
-    buf_fini(&r.text);
     arena_fini(&r.arena);
     if (rc != LUA_OK)
         return lua_error(L);

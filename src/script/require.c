@@ -1,6 +1,5 @@
 #include "script/script_impl.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,29 +97,66 @@ search_own_lj(lua_State *L)
     return 1;
 }
 
+/* Look for module `name` along `path`, the texts of package.path.
+ * @return its file, or NULL: the list of those that are not there is pushed. */
+static const struct script_file *
+find_text_lj(lua_State *L, const char *name, const char *path)
+{
+    struct script_files *files = script_of(L)->files;
+    const struct script_file *f;
+    const char *full, *end;
+    struct err e;
+    int seen = 0;
+
+    name = luaL_gsub(L, name, ".", "/");
+    for (; *path != '\0'; path = *end != '\0' ? end + 1 : end) {
+        end = path + strcspn(path, ";");
+        if (end == path)
+            continue;
+        (void)lua_pushlstring(L, path, (size_t)(end - path));
+        full = luaL_gsub(L, lua_tostring(L, -1), "?", name);
+        if (script_files_read(files, SCRIPT_FILE_MODULE, full, &f, &e) == 0)
+            return f;
+        f = script_files_find(files, SCRIPT_FILE_MODULE, full);
+        if (f == NULL) {
+            (void)luaL_error(L, "%s: %s%s%s", full, e.msg,
+                             e.hint[0] != '\0' ? "; " : "", e.hint);
+            return NULL;
+        }
+        (void)lua_pushfstring(L, "%sno file '%s'", seen++ > 0 ? "\n\t" : "",
+                              full);
+        lua_replace(L, -3);
+        lua_pop(L, 1);
+        if (seen > 1)
+            lua_concat(L, 2);
+    }
+    if (seen == 0)
+        lua_pushliteral(L, "");
+    return NULL;
+}
+
 /* Upvalue 1: the package table. Loads Lua text only. */
 static int
 search_text_lj(lua_State *L)
 {
-    const char *name, *path;
+    const struct script_file *f;
+    const char *name;
+    size_t skip;
 
     name = luaL_checkstring(L, 1);
-    (void)lua_getfield(L, lua_upvalueindex(1), "searchpath");
-    lua_pushvalue(L, 1);
     if (lua_getfield(L, lua_upvalueindex(1), "path") != LUA_TSTRING)
         return luaL_error(L, "'package.path' must be a string");
-    lua_call(L, 2, 2);
-    if (lua_isnil(L, -2)) {
-        return 1; /* the list of files that are not there */
-    }
-    lua_pop(L, 1);
-    path = lua_tostring(L, -1);
-    if (luaL_loadfilex(L, path, "t") == LUA_OK) {
-        lua_pushstring(L, path);
+    f = find_text_lj(L, name, lua_tostring(L, -1));
+    if (f == NULL)
+        return 1;
+    skip = script_skip_begin(f->text, f->len);
+    if (luaL_loadbufferx(L, f->text + skip, f->len - skip,
+                         lua_pushfstring(L, "@%s", f->path), "t") == LUA_OK) {
+        lua_pushstring(L, f->path);
         return 2;
     }
     if (luaL_len(L, -1) > 0 &&
-        strncmp(lua_tostring(L, -1), path, strlen(path)) == 0)
+        strncmp(lua_tostring(L, -1), f->path, strlen(f->path)) == 0)
         return lua_error(L); /* a fault of the text, with its place */
     return luaL_error(L, "error loading module '%s':\n\t%s", name,
                       lua_tostring(L, -1));

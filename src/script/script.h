@@ -22,13 +22,18 @@
 #include "core/kstate.h"
 #include "core/rec.h"
 #include "format/reader.h"
+#include "script/files.h"
 
 struct script;
 
 struct script_conf {
     const char *path; /* file as given on the command line */
-    const char *text; /* its bytes (read once; the same for all loads) */
+    const char *text; /* its bytes (read once; the same for all loads), or
+                         NULL: those in `files` */
     size_t text_len;
+    /* The texts of this version, borrowed for the script's life: what is not
+     * sealed is added to. NULL: all is read from disk. */
+    struct script_files *files;
     const struct opt *params; /* map name -> string, from --set */
     const struct opt *args;   /* list of strings behind "--" */
     bool unsafe;

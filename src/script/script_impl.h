@@ -23,13 +23,15 @@ struct calls; /* state of the running half, private to call.c and friends */
 struct script {
     lua_State *L;
     struct script_conf conf;
-    struct arena arena; /* the tree */
-    struct opt *job;    /* normalised tree */
+    struct script_files *files, *own_files; /* conf's, or its own */
+    struct arena arena;                     /* the tree */
+    struct opt *job;                        /* normalised tree */
     char *fingerprint;
     int funcs_ref;         /* registry ref: list of functions by number */
     _Atomic size_t memory; /* bytes in use; written by the owner only */
     size_t memory_max;     /* cap of the allocator */
     int64_t call_timeout_ns, load_timeout_ns;
+    _Atomic bool patient; /* the running call is told of, not interrupted */
     /* Counted up when a call into user code begins and when it ends, so it is
      * odd while user code runs; written by the owner only (call.c). */
     _Atomic uint32_t call_seq;
@@ -149,6 +151,9 @@ int script_pairs_lj(lua_State *L);
  * through; the hook that bounds loading. */
 void script_watch_open_lj(struct script *s);
 void script_watch_load(struct script *s, bool on);
+/* load.c: bytes to skip at the begin of a text: BOM, then the text of a "#!"
+ * line. */
+size_t script_skip_begin(const char *text, size_t len);
 /* require.c: the searchers of require, and the engine's own modules. */
 void script_require_open_lj(struct script *s);
 /* host.c: push the table that lua/streamlua gets as its second argument. */
