@@ -43,6 +43,16 @@ struct conn_ckpt {
     void *txn; /* struct txn of kafka/: the job's transactions; NULL = none */
 };
 
+/* What a target that decides a round holds: the round, and the token that came
+ * with it: who committed it, one line, opaque to the target. */
+enum { CONN_TOKEN_MAX = 192 };
+
+struct conn_round {
+    bool found;
+    uint64_t round;
+    char token[CONN_TOKEN_MAX]; /* "": the target keeps none */
+};
+
 /* What run/ gives a connector when it opens it. */
 struct conn_env {
     const char *job;        /* job name */
@@ -61,6 +71,7 @@ struct conn_env {
     /* What the step gave to the round it begins from: snapshots of all its
      * tasks of then. NULL: it begins by its options. Until close(). */
     const struct step_blobs *restored;
+    void *box; /* of the queues of a job in a box (run/box.h); else NULL */
 };
 
 /* Calls function `func` of the task's Lua state with one integer. The hook
@@ -83,6 +94,8 @@ enum source_event_kind {
     SOURCE_ADDED,    /* partition `part` now belongs to this task */
     SOURCE_AT_END,   /* `part` has nothing more to read at the moment */
     SOURCE_PART_END, /* `part` will never give records again */
+    SOURCE_PART_IDLE, /* `part` is idle as of now, whatever the clock says */
+    SOURCE_WATERMARK, /* nothing up to the time `wm` follows in `part` */
     SOURCE_END       /* no partition of this task ever will */
 };
 
@@ -101,6 +114,8 @@ struct source_event {
     bool discovered;   /* SOURCE_ADDED: found while running, not at start */
     uint16_t topic;    /* SOURCE_ADDED: its origin, as in the records */
     int32_t partition; /* SOURCE_ADDED: likewise */
+    int64_t past_ms;   /* SOURCE_AT_END: for how long already */
+    int64_t wm;        /* SOURCE_WATERMARK */
     const struct source_bad *bad; /* of SOURCE_BATCH, ascending index */
     uint32_t bad_count;
 };
@@ -245,6 +260,24 @@ struct sink_type {
      * it. May be NULL. @thread coordinator.
      */
     int (*committed)(struct sink *s, uint64_t round, bool final, struct err *e);
+    /**
+     * Of a sink whose target decides a round: what the target holds now,
+     * asked so that nothing of an earlier process can still change it. NULL
+     * for all other sinks, as is commit(). @thread the task's owner.
+     */
+    int (*last_round)(struct sink_task *t, struct conn_round *ret,
+                      struct err *e);
+    /**
+     * The redo of `r` is durable: make final in the target, in one step, what
+     * was written up to its barrier, with `r` itself. From the barrier until
+     * this call the task keeps what comes to itself (ready() bounds it).
+     * @return 0; else what became of it is unknown.
+     * @thread the task's owner: its slot, or, once its subtask is done, the
+     *         checkpoint thread; the coordinator's at a start, for a task of
+     *         its own.
+     */
+    int (*commit)(struct sink_task *t, const struct conn_round *r,
+                  struct err *e);
     /** Housekeeping, coordinator thread, ~100 ms. May be NULL. */
     int (*tick)(struct sink *s, struct err *e);
     void (*task_free)(struct sink_task **t);

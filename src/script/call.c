@@ -311,7 +311,9 @@ script_watch(struct script *s, int64_t now_ns)
     }
     if (now_ns - s->watch_since <= s->call_timeout_ns)
         return false;
-    script_interrupt(s);
+    /* Relaxed: a late look interrupts, or spares, by a tick. */
+    if (!atomic_load_explicit(&s->patient, memory_order_relaxed))
+        script_interrupt(s);
     return true;
 }
 

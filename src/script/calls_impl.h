@@ -263,7 +263,7 @@ MUST_USE int call_take_record(struct calls *c, lua_State *L, int idx,
                               const char *what, struct arena *a,
                               struct rec *ret, struct err *e);
 
-/* connector.c */
+/* sink.c */
 /** Make room for `n` bound records in c->batch; user code may hold old handles
  * on them, so they keep their addresses. */
 void calls_batch(struct calls *c, uint32_t n);

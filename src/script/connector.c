@@ -1,8 +1,8 @@
 /*
- * s.source { read = ... } and s.sink { write = ... }: connectors whose other
- * side is user code. Partition i of a source is read by subtask i modulo
- * parallelism; its position is kept as portable bytes from the moment read()
- * returned it, so that nothing user code does later can change it.
+ * s.source { read = ... }: a source whose other side is user code. Partition i
+ * is read by subtask i modulo parallelism; its position is kept as portable
+ * bytes from the moment read() returned it, so that nothing user code does
+ * later can change it. Here, too, what sources and sinks share (sink.c).
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -13,14 +13,12 @@
 #include "base/mem.h"
 #include "core/blob.h"
 #include "script/calls_impl.h"
+#include "script/connector_impl.h"
 
 enum { POLL_MS_DEFAULT = 10, SNAPSHOT_VERSION = 1 };
 
-/* Errors of these functions end the job, whatever on_error says; what was
- * raised as s.retriable() is for the restart policy, as a broker that is
- * away. */
-static int
-job_error(const char *call, const char *place, int r, struct err *e)
+int
+conn_error(const char *call, const char *place, int r, struct err *e)
 {
     if (r == ERR_RECORD) {
         e->code = (e->flags & ERR_RETRIABLE) != 0 ? ERR_UNAVAILABLE : ERR_FAIL;
@@ -31,9 +29,8 @@ job_error(const char *call, const char *place, int r, struct err *e)
     return e->code;
 }
 
-/* Call a function without results, with one integer or nothing. */
-static int
-call_plain(struct script *s, int func, int64_t arg, struct err *e)
+int
+conn_call(struct script *s, int func, int64_t arg, struct err *e)
 {
     struct calls *c = s->calls;
 
@@ -46,15 +43,14 @@ call_plain(struct script *s, int func, int64_t arg, struct err *e)
     return calls_call(c, arg >= 0 ? 1 : 0, 0, e);
 }
 
-/* close(): called when the watchdog is gone. */
-static void
-call_close(struct script *s, int func, int64_t arg, const char *place)
+void
+conn_call_close(struct script *s, int func, int64_t arg, const char *place)
 {
     struct err e;
     int r;
 
     script_watch_close(s, true);
-    r = call_plain(s, func, arg, &e);
+    r = conn_call(s, func, arg, &e);
     script_watch_close(s, false);
     if (r != 0)
         log_line(LOG_WARN, "%s: close: %s",
@@ -388,9 +384,9 @@ part_read(struct source_task *t, struct part *p, struct batch *b, uint32_t max,
 
     if (!p->opened) {
         p->opened = true;
-        r = call_plain(t->script, t->source->open, p->partition, e);
+        r = conn_call(t->script, t->source->open, p->partition, e);
         if (r != 0)
-            return job_error("open", t->source->place, r, e);
+            return conn_error("open", t->source->place, r, e);
     }
     lua_pushcfunction(L, read_lj);
     lua_pushlightuserdata(L, &op);
@@ -400,7 +396,7 @@ part_read(struct source_task *t, struct part *p, struct batch *b, uint32_t max,
     lua_settop(L, first - 1);
     if (r != 0 && e->cause == CAUSE_USER_ERROR && e->where[0] == '\0')
         calls_place(c, t->source->read, e);
-    return r == 0 ? 0 : job_error("read", t->source->place, r, e);
+    return r == 0 ? 0 : conn_error("read", t->source->place, r, e);
 }
 
 static void
@@ -543,7 +539,7 @@ source_task_free(struct source_task **pt)
     t->source->wakes[t->subtask].wake = NULL;
     for (i = 0; i < t->count; i++) {
         if (t->parts[i].opened)
-            call_close(t->script, t->source->close, t->parts[i].partition,
+            conn_call_close(t->script, t->source->close, t->parts[i].partition,
                        t->source->place);
         buf_fini(&t->parts[i].position);
     }
@@ -561,180 +557,4 @@ const struct source_type script_source_type = {
     .snapshot = source_snapshot,
     .task_free = source_task_free,
     .close = source_close,
-};
-
-/* ---- sink ---- */
-
-struct sink {
-    int open, write, flush, close;
-    const char *place;
-};
-
-struct sink_task {
-    struct sink *sink;
-    struct script *script;
-    struct batch batch; /* records since the last write() */
-    bool opened;
-};
-
-static int
-sink_open(const struct conn_env *env, struct sink **ret, struct err *e)
-{
-    struct sink *s;
-
-    (void)e;
-    s = mem_zalloc(sizeof *s);
-    s->open = opt_func(env->opts, "open");
-    s->write = opt_func(env->opts, "write");
-    s->flush = opt_func(env->opts, "flush");
-    s->close = opt_func(env->opts, "close");
-    s->place = env->place != NULL ? env->place : "";
-    *ret = s;
-    return 0;
-}
-
-static int
-sink_task_new(struct sink *s, const struct conn_task *conf,
-              struct sink_task **ret, struct err *e)
-{
-    struct sink_task *t;
-
-    if (conf->script == NULL)
-        return err_set(e, ERR_INTERNAL, "a Lua sink without a Lua state");
-    t = mem_zalloc(sizeof *t);
-    t->sink = s;
-    t->script = conf->script;
-    batch_init(&t->batch);
-    *ret = t;
-    return 0;
-}
-
-static bool
-sink_ready(struct sink_task *t)
-{
-    (void)t;
-    return true;
-}
-
-static int
-sink_start(struct sink_task *t, struct err *e)
-{
-    int r;
-
-    if (t->opened)
-        return 0;
-    t->opened = true;
-    r = call_plain(t->script, t->sink->open, -1, e);
-    return r == 0 ? 0 : job_error("open", t->sink->place, r, e);
-}
-
-static int
-sink_write(struct sink_task *t, const struct rec *r, const char *key,
-           uint32_t key_len, uint64_t *ret_bytes, struct err *e)
-{
-    (void)key;
-    (void)key_len;
-    (void)e;
-    (void)batch_add_copy(&t->batch, r);
-    *ret_bytes = r->val_len;
-    return 0;
-}
-
-void
-calls_batch(struct calls *c, uint32_t n)
-{
-    if (n <= c->batch_cap)
-        return;
-    c->batch = mem_realloc(c->batch, n * sizeof(struct lrec *));
-    for (; c->batch_cap < n; c->batch_cap++) {
-        c->batch[c->batch_cap] = mem_alloc(sizeof(struct lrec));
-        lrec_init(c->batch[c->batch_cap], c);
-    }
-}
-
-/* Arguments: the task. Calls write() with a list of its records. */
-static int
-write_lj(lua_State *L)
-{
-    struct sink_task *t = lua_touserdata(L, 1);
-    struct calls *c = calls_of(L);
-    uint32_t i;
-
-    (void)lua_rawgeti(L, LUA_REGISTRYINDEX, c->s->funcs_ref);
-    (void)lua_rawgeti(L, -1, t->sink->write);
-    lua_createtable(L, (int)t->batch.n, 0);
-    for (i = 0; i < t->batch.n; i++) {
-        (void)record_push_handle_lj(L, c->batch[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
-    lua_call(L, 1, 0);
-    return 0;
-}
-
-static int
-sink_batch_end(struct sink_task *t, struct err *e)
-{
-    struct calls *c = t->script->calls;
-    lua_State *L = calls_stack(c);
-    uint32_t i;
-    int r;
-
-    r = sink_start(t, e);
-    if (r != 0 || t->batch.n == 0)
-        return r;
-    calls_batch(c, t->batch.n);
-    for (i = 0; i < t->batch.n; i++)
-        lrec_bind(c->batch[i], &t->batch.recs[i], NULL, true);
-    lua_pushcfunction(L, write_lj);
-    lua_pushlightuserdata(L, t);
-    r = calls_call(c, 1, 0, e);
-    for (i = 0; i < t->batch.n; i++)
-        c->batch[i]->gen++;
-    calls_unbind(c);
-    batch_clear(&t->batch);
-    return r == 0 ? 0 : job_error("write", t->sink->place, r, e);
-}
-
-static int
-sink_flush(struct sink_task *t, struct err *e)
-{
-    int r;
-
-    r = sink_batch_end(t, e);
-    if (r == 0)
-        r = call_plain(t->script, t->sink->flush, -1, e);
-    return r == 0 ? 0 : job_error("flush", t->sink->place, r, e);
-}
-
-static void
-sink_task_free(struct sink_task **pt)
-{
-    struct sink_task *t = *pt;
-
-    if (t == NULL)
-        return;
-    *pt = NULL;
-    if (t->opened)
-        call_close(t->script, t->sink->close, -1, t->sink->place);
-    batch_fini(&t->batch);
-    free(t);
-}
-
-static void
-sink_close(struct sink **ps)
-{
-    free(*ps);
-    *ps = NULL;
-}
-
-const struct sink_type script_sink_type = {
-    .name = "lua",
-    .open = sink_open,
-    .task_new = sink_task_new,
-    .ready = sink_ready,
-    .write = sink_write,
-    .batch_end = sink_batch_end,
-    .flush = sink_flush,
-    .task_free = sink_task_free,
-    .close = sink_close,
 };
