@@ -338,11 +338,12 @@ struct kstate_entry {
     uint32_t key_len;
     const void *value; /* value_len bytes */
     size_t value_len;
+    bool changed; /* for kstate_load(): the store has another value */
 };
 
 /**
- * Take an entry of the store, as clean. One of a handle that is no more is
- * deleted with the next round.
+ * Take an entry of the store, as clean, or with `changed` as one that the next
+ * round saves. One of a handle that is no more is deleted with it.
  * @return 0, ERR_IO for damaged bytes, or what decoding accumulators says.
  */
 MUST_USE int kstate_load(struct kstate *k, const struct kstate_entry *v,
@@ -360,7 +361,9 @@ struct kstate_stored {
     struct kstate_bytes key;   /* canonical */
     struct kstate_bytes part;  /* key in the map; number of a list's piece */
     bool lost;                 /* accumulators that could not be saved */
-    bool has_times;            /* of a list: each element has its own */
+    bool elements;             /* a piece of a list */
+    bool has_times;            /* ... each element has its own */
+    bool changed;              /* as the entry's, in kstate_load() */
     int64_t time;              /* last access; KSTATE_NO_TIME: not kept */
     struct kstate_bytes value; /* value; bytes for aggset_decode(); elements */
 };
@@ -383,5 +386,19 @@ int kstate_stored_id(const void *ns);
  */
 MUST_USE int kstate_stored_element(struct kstate_stored *s,
                                    struct kstate_bytes *ret, struct err *e);
+
+/** Append what takes the place of a value. @return 0 or an error. */
+typedef int kstate_rewrite_f(void *arg, const struct kstate_bytes *old,
+                             struct buf *out, struct err *e);
+/**
+ * Write an entry of a handle with another value: of a list, each element.
+ * Times stay as they are.
+ * @param out gets the bytes of the entry's value.
+ * @return 0, ERR_IO for damaged bytes, ERR_RECORD beyond KSTATE_VALUE_MAX, or
+ *         what `f` says. @thread any.
+ */
+MUST_USE int kstate_stored_rewrite(const struct kstate_stored *s,
+                                   kstate_rewrite_f *f, void *arg,
+                                   struct buf *out, struct err *e);
 
 #endif

@@ -160,6 +160,7 @@ kstate_stored_read(const struct kstate_entry *v, enum kstate_kind kind,
     flags = p[1];
     ret->clock = (flags & FORM_CLOCK) != 0 ? KSTATE_PROCESSING : KSTATE_EVENT;
     ret->lost = (flags & FORM_LOST) != 0;
+    ret->elements = kind == KSTATE_LIST;
     p += HEAD_SIZE;
     left -= HEAD_SIZE;
     if ((flags & FORM_TIME) != 0 && kind == KSTATE_LIST) {
@@ -196,4 +197,55 @@ kstate_stored_element(struct kstate_stored *s, struct kstate_bytes *ret,
     *ret = (struct kstate_bytes){p + head, len};
     s->value = (struct kstate_bytes){p + head + len, left - head - len};
     return 1;
+}
+
+/* ---- rewriting ---- */
+
+/* Append what `f` makes of a value. */
+static int
+rewrite_one(kstate_rewrite_f *f, void *arg, const struct kstate_bytes *old,
+            struct buf *out, struct err *e)
+{
+    size_t at = out->len;
+    int r = f(arg, old, out, e);
+
+    if (r == 0 && out->len - at > KSTATE_VALUE_MAX)
+        r = err_record(e, CAUSE_USER_ERROR, "a value above 64 MiB");
+    return r;
+}
+
+int
+kstate_stored_rewrite(const struct kstate_stored *s, kstate_rewrite_f *f,
+                      void *arg, struct buf *out, struct err *e)
+{
+    struct kstate_stored in = *s;
+    bool timed = s->has_times || s->time != KSTATE_NO_TIME;
+    struct kstate_bytes b;
+    int r;
+
+    kform_head(out,
+               (timed ? FORM_TIME : 0u) |
+                   (s->clock == KSTATE_PROCESSING ? FORM_CLOCK : 0u) |
+                   (s->lost ? FORM_LOST : 0u),
+               s->time);
+    if (!s->elements)
+        return rewrite_one(f, arg, &s->value, out, e);
+    out->len -= timed ? TIME_SIZE : 0; /* each element has its own */
+    while ((r = kstate_stored_element(&in, &b, e)) > 0) {
+        size_t at = out->len, len;
+        unsigned char *p;
+
+        blob_put(out, 0, LEN_SIZE);
+        if (s->has_times)
+            kform_u64(out, (uint64_t)in.time);
+        len = out->len;
+        r = rewrite_one(f, arg, &b, out, e);
+        if (r != 0)
+            return r;
+        len = out->len - len;
+        for (p = (unsigned char *)out->data + at;
+             p < (unsigned char *)out->data + at + LEN_SIZE; p++, len >>= 8)
+            *p = (unsigned char)len;
+    }
+    return r;
 }

@@ -29,6 +29,8 @@ load_value(struct kstate *k, struct kkey *key, uint32_t h,
     if (k->handles[h].ttl)
         *ktime_of(c) = time_of(&k->handles[h], s);
     c->flags |= ENTRY_KEPT;
+    if (s->changed)
+        kcell_touch(k, key, c);
     key->live++;
     return 0;
 }
@@ -80,6 +82,8 @@ load_item(struct kstate *k, struct kkey *key, uint32_t h,
     if (k->handles[h].ttl)
         *ktime_of(&it->cell) = time_of(&k->handles[h], s);
     it->e.flags |= ENTRY_KEPT;
+    if (s->changed)
+        entry_rounds_touch(&k->rounds, &it->e);
     return 0;
 }
 
@@ -101,6 +105,8 @@ load_chunk(struct kstate *k, struct kkey *key, uint32_t h,
     if (chunk == NULL)
         return twice(e);
     chunk->e.flags |= ENTRY_KEPT;
+    if (s->changed)
+        entry_rounds_touch(&k->rounds, &chunk->e);
     while ((r = kstate_stored_element(s, &b, e)) > 0)
         kchunk_append(k, chunk, time_of(&k->handles[h], s), b.p, b.len);
     if (r == 0 && chunk->len == 0)
@@ -175,6 +181,7 @@ kstate_load(struct kstate *k, const struct kstate_entry *v, struct err *e)
                            &s, e);
     if (r != 0)
         return r;
+    s.changed = v->changed;
     hash = hash_key(s.key.p, s.key.len);
     key = kkey_find(k, s.key.p, s.key.len, hash);
     if (key == NULL)

@@ -158,6 +158,8 @@ struct winstate_entry {
     const void *value; /* value_len bytes */
     size_t value_len;
     int64_t fired; /* where it was: windows up to this have fired */
+    bool changed;  /* decoding gives another value than the store has: the
+                      next round saves it */
 };
 
 /**

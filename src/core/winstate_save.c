@@ -359,10 +359,10 @@ load(struct winstate *w, const struct winstate_entry *v, int64_t start,
     int r;
 
     en = table_upsert(&s->young, v->hash, v->key, v->key_len, &fresh);
-    if (moved)
-        winstate_touch(w, s, en);
-    else
+    if (!moved)
         en->flags |= ENTRY_PERSISTED;
+    if (moved || v->changed)
+        winstate_touch(w, s, en);
     block = fresh ? (void *)en->block : w->scratch;
     r = winstate_decode(w, v->value, v->value_len, block, &count, &flags, e);
     if (r != 0) {

@@ -345,6 +345,121 @@ tools_can_read_what_is_stored(void **state)
     kstate_free(&k);
 }
 
+/* ---- another value than the store has ---- */
+
+static int
+shout(void *arg, const struct kstate_bytes *old, struct buf *out, struct err *e)
+{
+    (void)arg;
+    (void)e;
+    buf_add(out, old->p, old->len);
+    buf_addc(out, '!');
+    return 0;
+}
+
+/* As disk_load() of all, each value with a mark behind it. */
+static void
+load_shouted(const struct disk *d, struct kstate *k)
+{
+    struct kstate_stored s;
+    struct buf text;
+    struct err e;
+    size_t i;
+
+    buf_init(&text);
+    for (i = 0; i < d->n; i++) {
+        struct kstate_entry v = disk_entry(&d->at[i]);
+        int id = kstate_stored_id(v.ns);
+
+        if (id >= 0) {
+            assert_int_equal(
+                kstate_stored_read(&v, util_handles[id].kind, &s, &e), 0);
+            buf_clear(&text);
+            assert_int_equal(kstate_stored_rewrite(&s, shout, NULL, &text, &e),
+                             0);
+            v.value = text.data;
+            v.value_len = text.len;
+            v.changed = true;
+        }
+        assert_int_equal(kstate_load(k, &v, &e), 0);
+    }
+    buf_fini(&text);
+}
+
+static void
+rewritten_entries_are_in_the_next_round_with_their_times(void **state)
+{
+    struct kstate *k = fresh(), *back;
+    struct disk d = {.n = 0};
+    struct snapshot *s;
+
+    (void)state;
+    enter(k, 1);
+    fill(k);
+    put_text(k, N, "n", "1");
+    add_text(k, Q, "q");
+    round_to(&d, k, 1);
+    kstate_free(&k);
+
+    k = fresh();
+    load_shouted(&d, k);
+    s = kstate_freeze(k, 2);
+    while (kstate_save(k, 7))
+        ;
+    assert_int_equal(s->puts, 7); /* all but the timer */
+    disk_apply(&d, &s);
+    s = kstate_freeze(k, 3);
+    while (kstate_save(k, 7))
+        ;
+    assert_int_equal(s->puts, 0);
+    snapshot_free(&s);
+    back = restored(&d);
+
+    kstate_now(back, 1099, 1099); /* written at 1000, ttl 100 */
+    enter(back, 1);
+    assert_string_equal(get_text(back, V), "one!");
+    assert_string_equal(get_text(back, W),
+                        "a text of more than sixteen bytes!");
+    assert_string_equal(map_text(back, M), "a=1! b=2!");
+    assert_string_equal(list_text(back, L), "x! y!");
+    assert_string_equal(map_text(back, N), "n=1!");
+    assert_string_equal(list_text(back, Q), "q!");
+    kstate_now(back, 1100, 1100);
+    assert_string_equal(get_text(back, W), "none");
+    assert_string_equal(map_text(back, N), "");
+    assert_string_equal(list_text(back, Q), "");
+    kstate_free(&back);
+    kstate_free(&k);
+    disk_fini(&d);
+}
+
+static void
+a_rewritten_entry_that_goes_before_the_round_is_deleted(void **state)
+{
+    struct kstate *k = fresh();
+    struct disk d = {.n = 0};
+
+    (void)state;
+    enter(k, 1);
+    set_text(k, V, "v");
+    put_text(k, M, "a", "1");
+    add_text(k, L, "x");
+    round_to(&d, k, 1);
+    kstate_free(&k);
+
+    k = fresh();
+    load_shouted(&d, k);
+    enter(k, 1);
+    kstate_clear(k, V);
+    kstate_clear(k, M);
+    kstate_clear(k, L);
+    round_to(&d, k, 2);
+
+    assert_int_equal(d.n, 0);
+    kstate_free(&k);
+    disk_fini(&d);
+}
+
 int
 main(void)
 {
@@ -358,6 +473,10 @@ main(void)
         cmocka_unit_test(damaged_entries_are_refused),
         cmocka_unit_test(an_entry_that_is_there_twice_is_refused),
         cmocka_unit_test(tools_can_read_what_is_stored),
+        cmocka_unit_test(
+            rewritten_entries_are_in_the_next_round_with_their_times),
+        cmocka_unit_test(
+            a_rewritten_entry_that_goes_before_the_round_is_deleted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
