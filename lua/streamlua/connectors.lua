@@ -190,6 +190,14 @@ local schemas = {
     blackhole = "blackhole_sink", sink = "lua_sink" },
 }
 
+-- A target that is asked for its round must be told it, and the other way.
+local function lua_sink(place, conn)
+  if (conn.commit == nil) ~= (conn.last_round == nil) then
+    fail(place, "sink", 'commit and last_round belong together; "%s" is missing',
+      conn.commit == nil and "commit" or "last_round")
+  end
+end
+
 -- Check the spec of a source or sink step.
 -- Returns connector name, conn, on_error.
 function M.use(step_place, role, name, sp)
@@ -212,7 +220,9 @@ function M.use(step_place, role, name, sp)
     check.defaults(conn, { rate = 0, partitions = 1, seed = 1 })
   elseif kind == "source" then
     check.defaults(conn, { partitions = 1, poll_ms = 10 })
-  elseif kind ~= "sink" then
+  elseif kind == "sink" then
+    lua_sink(place, conn)
+  else
     M.format(place, kind, conn, role)
   end
   if kind == "kafka" then

@@ -84,8 +84,8 @@ local text = {
     seed:int fields:table! +row_format]],
   lua_source = [[open:func read:func! close:func partitions:int(1,65536)
     poll:period +row_format]],
-  lua_sink = [[open:func write:func! flush:func close:func commit@3
-    last_round@3 on_error:enum(fail,skip,quarantine)]],
+  lua_sink = [[open:func write:func! flush:func close:func commit:func
+    last_round:func on_error:enum(fail,skip,quarantine)]],
 
   -- s.read
   read = [[path:string! format:enum(json,text,raw,csv;msgpack,avro,protobuf)

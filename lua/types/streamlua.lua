@@ -269,8 +269,8 @@
 ---@field write fun(batch: streamlua.Record[]) # records are valid during the call
 ---@field flush? fun() # called before each barrier
 ---@field close? fun()
----@field commit? any # [3] not in this version
----@field last_round? any # [3] not in this version
+---@field commit? fun(round: integer, token: string) # exactly once: make what was written final and store the round with it, in one transaction of the target; needs last_round
+---@field last_round? fun(): integer?, string? # the round that the target holds, and its token if it keeps it; nil none
 ---@field on_error? "fail"|"skip"|"quarantine"
 
 ---@class streamlua.sequence

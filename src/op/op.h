@@ -306,6 +306,13 @@ int op_route_new(struct op_env *env, const struct plan_edge *edge,
                  struct reader *reader, struct op_out **lanes,
                  uint32_t lane_count, struct op **ret, struct err *e);
 
+/**
+ * op_sink whose target decides a round: have it committed.
+ * @return 0, or the job's failure; what became of the round is unknown then.
+ * @thread its slot, or the checkpoint thread when its subtask is done.
+ */
+MUST_USE int op_sink_commit(struct op *op, const struct conn_round *round,
+                            struct err *e);
 /** op_source: ask its connector once and push what there is down the chain.
  * @return 1 something was done, 0 nothing now (*ret_wait ms), or an error. */
 MUST_USE int op_source_poll(struct op *op, int64_t *ret_wait, struct err *e);

@@ -438,6 +438,14 @@ sink_mark(struct op *op, const struct mark *m, struct err *e)
     return s->forwarded ? op_forward(op, m, e) : 0;
 }
 
+int
+op_sink_commit(struct op *op, const struct conn_round *round, struct err *e)
+{
+    struct op_sink *s = (struct op_sink *)(void *)op;
+
+    return s->type->commit(s->task, round, e);
+}
+
 static bool
 sink_ready(struct op *op)
 {

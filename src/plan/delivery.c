@@ -10,26 +10,37 @@ plan_sink_is_transactional(const struct opt *step)
            opt_is(opt_get(step, "conn"), "delivery", "exactly_once");
 }
 
+bool
+plan_sink_is_lua_target(const struct opt *step)
+{
+    return opt_is(step, "connector", "lua") &&
+           opt_func(opt_get(step, "conn"), "commit") != 0;
+}
+
 /* Whether the sink's output is final with a checkpoint (API.md 9.1). */
 static bool
 sink_commits(const struct opt *step)
 {
-    return opt_is(step, "connector", "file") ||
+    return opt_is(step, "connector", "file") || plan_sink_is_lua_target(step) ||
            plan_sink_is_transactional(step);
 }
 
 static int
 check_checkpoints(struct plan_build *b, const struct plan_node *n)
 {
+    const char *what = plan_sink_is_lua_target(n->opts)
+                           ? "commit"
+                           : "delivery = \"exactly_once\"";
+
     if (b->p->checkpoint)
         return 0;
     if (strcmp(b->p->checkpoint_off, "by option") == 0)
         return plan_refuse(b, n->place, "sink",
-                           "delivery = \"exactly_once\" needs checkpoints, but "
-                           "the job says checkpoint = false");
-    return plan_refuse(b, n->place, "sink",
-                       "delivery = \"exactly_once\" needs checkpoints, but %s",
-                       b->p->checkpoint_off);
+                           "%s needs checkpoints, but the job says checkpoint "
+                           "= false",
+                           what);
+    return plan_refuse(b, n->place, "sink", "%s needs checkpoints, but %s",
+                       what, b->p->checkpoint_off);
 }
 
 /* Client properties with which a producer keeps no transaction. */
@@ -106,6 +117,53 @@ check_same_target(struct plan_build *b, const struct plan_node *first,
                        first->name, first->place, n->name, what, one, other);
 }
 
+static int
+check_transaction(struct plan_build *b, const struct plan_node *first,
+                  const struct plan_node *n)
+{
+    int r;
+
+    if ((r = check_checkpoints(b, n)) != 0 ||
+        (r = check_properties(b, n, opt_get(n->opts, "conn"))) != 0 ||
+        (r = check_properties(b, n, b->options)) != 0)
+        return r;
+    if (first != NULL)
+        return check_same_target(b, first, n);
+    b->p->exactly_once = true;
+    b->p->txn_prefix = prefix_of(b, n);
+    return 0;
+}
+
+static int
+check_lua_target(struct plan_build *b, const struct plan_node *n)
+{
+    int64_t given = opt_int(n->opts, "parallelism", 1);
+
+    if (given > 1)
+        return plan_refuse(b, n->place, "sink",
+                           "parallelism = %lld: a sink with commit has one "
+                           "subtask, since one transaction of its target "
+                           "makes a round final; give the steps before it the "
+                           "parallelism",
+                           (long long)given);
+    b->p->lua_target = plan_text(b->p, "lua:%s", n->name);
+    return check_checkpoints(b, n);
+}
+
+/* One thing says which round is committed. */
+static int
+check_one_target(struct plan_build *b, const struct plan_node *first,
+                 const struct plan_node *n)
+{
+    if (first == NULL || (!plan_sink_is_lua_target(first->opts) &&
+                          !plan_sink_is_lua_target(n->opts)))
+        return 0;
+    return plan_refuse(b, n->place, "sink",
+                       "a job has at most one target that decides a round, but "
+                       "the sinks %s (%s) and %s have one each",
+                       first->name, first->place, n->name);
+}
+
 int
 plan_check_delivery(struct plan_build *b)
 {
@@ -115,19 +173,15 @@ plan_check_delivery(struct plan_build *b)
 
     for (i = 0; i < b->count; i++) {
         n = &b->nodes[i];
-        if (n->kind != STEP_SINK || !plan_sink_is_transactional(n->opts))
+        if (n->kind != STEP_SINK || (!plan_sink_is_transactional(n->opts) &&
+                                     !plan_sink_is_lua_target(n->opts)))
             continue;
-        if ((r = check_checkpoints(b, n)) != 0 ||
-            (r = check_properties(b, n, opt_get(n->opts, "conn"))) != 0 ||
-            (r = check_properties(b, n, b->options)) != 0)
+        if ((r = check_one_target(b, first, n)) != 0 ||
+            (r = plan_sink_is_lua_target(n->opts)
+                     ? check_lua_target(b, n)
+                     : check_transaction(b, first, n)) != 0)
             return r;
-        if (first == NULL) {
-            first = n;
-            b->p->exactly_once = true;
-            b->p->txn_prefix = prefix_of(b, n);
-        } else if ((r = check_same_target(b, first, n)) != 0) {
-            return r;
-        }
+        first = first == NULL ? n : first;
     }
     return 0;
 }
@@ -137,7 +191,7 @@ static void
 explain_commit(struct plan_build *b, const struct plan_node *n,
                struct plan_step *s)
 {
-    bool file = !plan_sink_is_transactional(n->opts);
+    bool file = opt_is(n->opts, "connector", "file");
     struct buf every;
 
     buf_init(&every);
@@ -179,6 +233,8 @@ plan_place_delivery(struct plan_build *b)
             continue;
         if (p->checkpoint)
             explain_sink(b, &b->nodes[s->logical], s);
+        if (plan_sink_is_lua_target(s->opts))
+            p->target_step = i;
         if (!found && plan_sink_is_transactional(s->opts)) {
             found = true;
             p->txn_step = i;

@@ -194,6 +194,9 @@ struct plan {
     bool exactly_once;       /* has exactly_once Kafka sinks */
     uint32_t txn_step;       /* the first of them */
     const char *txn_prefix;  /* their transactional_id_prefix */
+    const char *lua_target;  /* id of the Lua sink whose target decides a round,
+                                "lua:" and its name; NULL: there is none */
+    uint32_t target_step;    /* that sink */
     bool stateful;           /* has a step that keeps state */
     bool bounded;            /* all sources are, by their options */
     struct plan_step *steps; /* flow order: topological, ties file order */

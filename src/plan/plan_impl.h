@@ -134,6 +134,8 @@ uint64_t plan_memory_limit(const char *root, uint64_t machine);
 
 /** Whether the step is an exactly_once Kafka sink. @thread any. */
 bool plan_sink_is_transactional(const struct opt *step);
+/** Whether it is a Lua sink whose target decides a round. @thread any. */
+bool plan_sink_is_lua_target(const struct opt *step);
 /** What exactly_once sinks need, and that they share one transaction; fills
  * p->exactly_once and p->txn_prefix. @return 0 or ERR_JOBFILE. */
 MUST_USE int plan_check_delivery(struct plan_build *b);

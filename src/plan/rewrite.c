@@ -235,6 +235,16 @@ stateless_parallelism(const struct plan_build *b, const struct plan_node *n,
     return most;
 }
 
+/* A sink with commit has one subtask: one transaction of its target makes a
+ * round final. */
+static uint32_t
+sink_parallelism(const struct plan_build *b, const struct plan_node *n)
+{
+    return n->kind == STEP_SINK && plan_sink_is_lua_target(n->opts)
+               ? 1
+               : stateless_parallelism(b, n, true);
+}
+
 static void
 place_source(struct plan_build *b, struct plan_node *n)
 {
@@ -256,10 +266,13 @@ place_source(struct plan_build *b, struct plan_node *n)
 static void
 place_stateless(struct plan_build *b, struct plan_node *n)
 {
-    uint32_t par = stateless_parallelism(b, n, true);
-    struct plan_step *s = add_step(b, n, n->kind, par);
+    struct plan_step *s = add_step(b, n, n->kind, sink_parallelism(b, n));
 
     connect_inputs(b, n, s, false);
+    if (n->kind == STEP_SINK && plan_sink_is_lua_target(n->opts))
+        plan_add_why(b->p, s,
+                     "parallelism 1: one transaction of its target makes a "
+                     "round final");
     if (n->kind == STEP_FILTER && n->updating)
         plan_add_why(b->p, s,
                      "each row of an updating stream is judged alone: a row "

@@ -123,7 +123,7 @@ drop_steps(struct ckpt *c, const struct ckpt_round *r, struct err *e)
 static int
 gather(struct ckpt *c, struct ckpt_round *r, struct err *e)
 {
-    const char *prefix = r->txn_prefix;
+    const char *target = r->target;
     uint32_t i;
     int rc = store_round_begin(c->store, r->round, e);
 
@@ -145,8 +145,8 @@ gather(struct ckpt *c, struct ckpt_round *r, struct err *e)
         rc = store_round_blob(c->store, "finished", r->finished ? "1" : "0", 1,
                               e);
     if (rc == 0)
-        rc = store_round_blob(c->store, "txn", prefix,
-                              prefix != NULL ? strlen(prefix) : 0, e);
+        rc = store_round_blob(c->store, "txn", target,
+                              target != NULL ? strlen(target) : 0, e);
     if (rc != 0)
         store_round_cancel(c->store);
     return rc;
@@ -186,15 +186,22 @@ again(struct ckpt *c, const struct err *e, int64_t deadline_ms, bool *told)
     return 1;
 }
 
+/* Whether something outside the store says which round is committed. */
+static bool
+is_decided_outside(const struct ckpt *c)
+{
+    return c->txn != NULL || c->commit != NULL;
+}
+
 static int
 write_redo(struct ckpt *c, const struct ckpt_round *r, struct err *e)
 {
     int64_t deadline = clock_mono_ms() + WRITE_DEADLINE_MS;
-    unsigned flags = c->txn == NULL ? STORE_COMPLETE : 0u;
+    unsigned flags = is_decided_outside(c) ? 0u : STORE_COMPLETE;
     bool told = false;
     int rc;
 
-    if (c->txn == NULL && r->finished)
+    if (!is_decided_outside(c) && r->finished)
         flags |= STORE_FINISHED;
     do
         rc = store_round_write(c->store, flags, e);
@@ -224,6 +231,8 @@ commit(struct ckpt *c, const struct ckpt_round *r, struct err *e)
     struct txn_marker m = {
         .found = true, .round = r->round, .code = r->code_id};
 
+    if (c->commit != NULL)
+        return c->commit(c->arg, r->round, e);
     memcpy(m.lineage, c->lineage, sizeof m.lineage);
     return txn_commit(c->txn, &m, e);
 }
@@ -247,7 +256,7 @@ do_round(struct ckpt *c, struct ckpt_round *r, struct err *e)
     atomic_store(c->durable, r->round);
     t2 = clock_mono_ns();
     r->write_ns = t2 - t1;
-    if (c->txn == NULL)
+    if (!is_decided_outside(c))
         return 0;
     rc = commit(c, r, e);
     t3 = clock_mono_ns();
@@ -255,7 +264,7 @@ do_round(struct ckpt *c, struct ckpt_round *r, struct err *e)
     if (rc == 0)
         rc = complete_redo(c, r, e);
     r->complete_ns = clock_mono_ns() - t3;
-    c->renew = rc == 0 && !r->last ? r->round : 0;
+    c->renew = rc == 0 && !r->last && c->txn != NULL ? r->round : 0;
     return rc;
 }
 

@@ -10,9 +10,11 @@
  * | prepare         | files of sinks are synced    | round N - 1            |
  * | write           | redo N is durable (pending)  | N - 1, redo discarded  |
  * | commit          | outputs and marker N visible | N, redo completed      |
+ * |                 | (or the target of a Lua sink |                        |
+ * |                 | has both)                    |                        |
  * | complete        | store says N                 | N                      |
  *
- * Without a transaction write and complete are one step.
+ * Without a target that decides, write and complete are one step.
  */
 #ifndef RUN_CKPT_H
 #define RUN_CKPT_H
@@ -39,10 +41,10 @@ struct ckpt_round {
     struct ckpt_part *parts;
     uint32_t part_count;
     struct buf steps, plan, code, meta; /* blobs; empty: as it was */
-    const char *txn_prefix;             /* NULL: no transaction */
-    const char *owner;                  /* as in the marker */
-    uint64_t code_id;                   /* fingerprint, for the marker */
-    bool drop_all;                      /* all state of before goes */
+    const char *target;   /* id of what decides the round; NULL: nothing */
+    const char *owner;    /* as in the marker */
+    uint64_t code_id;     /* fingerprint, for the marker */
+    bool drop_all;        /* all state of before goes */
     const char **dropped; /* names of steps whose state goes; or NULL */
     uint32_t dropped_count;
     /* set by the thread */
@@ -52,6 +54,8 @@ struct ckpt_round {
 
 /* Calls the connectors' prepare(); runs in the thread. */
 typedef int ckpt_prepare_f(void *arg, struct err *e);
+/* Has a round committed in a target that is not Kafka; in the thread. */
+typedef int ckpt_commit_f(void *arg, uint64_t round, struct err *e);
 typedef void ckpt_wake_f(void *arg); /* any thread */
 
 struct ckpt {
@@ -60,6 +64,7 @@ struct ckpt {
     uint8_t lineage[CONN_LINEAGE_SIZE];
     _Atomic uint64_t *durable;
     ckpt_prepare_f *prepare;
+    ckpt_commit_f *commit; /* NULL: no such target; not beside txn */
     ckpt_wake_f *wake;
     void *arg;
 

@@ -314,6 +314,8 @@ job_loop(struct job *j)
     if (atomic_load(&j->failing))
         stop_slots(j);
     join_slots(j);
+    if (atomic_load(&j->failing))
+        target_cancel(&j->target);
 }
 
 static int

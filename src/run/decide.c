@@ -17,35 +17,55 @@ hex(const uint8_t *bytes, char out[2 * CONN_LINEAGE_SIZE + 1])
 static bool
 same_lineage(const struct decide_in *in)
 {
-    return memcmp(in->marker.lineage, in->store.lineage, CONN_LINEAGE_SIZE) ==
-           0;
+    return in->numbers_only || memcmp(in->marker.lineage, in->store.lineage,
+                                      CONN_LINEAGE_SIZE) == 0;
 }
 
-/* "marker: checkpoint 57 of lineage 12ab34cd by HOST:PID; directory D: …" */
+/* What the target holds: "checkpoint 57 of lineage 12ab34cd by HOST:PID". */
+static void
+put_marker(const struct decide_in *in, char *out, size_t size)
+{
+    char lineage[2 * CONN_LINEAGE_SIZE + 1];
+
+    hex(in->marker.lineage, lineage);
+    if (!in->marker.found)
+        (void)snprintf(out, size, "none");
+    else if (in->numbers_only)
+        (void)snprintf(out, size, "checkpoint %" PRIu64, in->marker.round);
+    else
+        (void)snprintf(out, size,
+                       "checkpoint %" PRIu64 " of lineage %s by %.100s",
+                       in->marker.round, lineage, in->marker.owner);
+}
+
+/* "the marker in Kafka is checkpoint 57 …, the data directory …" */
 static enum decision
 refuse(const struct decide_in *in, const char *why, const char *hint,
        struct err *e)
 {
-    char own[2 * CONN_LINEAGE_SIZE + 1], theirs[2 * CONN_LINEAGE_SIZE + 1];
-    char marker[256], redo[64] = "";
+    char own[2 * CONN_LINEAGE_SIZE + 1], marker[256], redo[64] = "";
 
     hex(in->store.lineage, own);
-    hex(in->marker.lineage, theirs);
-    if (in->marker.found)
-        (void)snprintf(marker, sizeof marker,
-                       "checkpoint %" PRIu64 " of lineage %s by %.100s",
-                       in->marker.round, theirs, in->marker.owner);
-    else
-        (void)snprintf(marker, sizeof marker, "none");
+    put_marker(in, marker, sizeof marker);
     if (in->store.pending != 0)
         (void)snprintf(redo, sizeof redo, " and a redo of %" PRIu64,
                        in->store.pending);
     (void)err_set(e, ERR_CONFIG,
-                  "job %s: %s: the marker in Kafka is %s, the data directory "
-                  "'%s' has checkpoint %" PRIu64 "%s of lineage %s",
-                  in->job, why, marker, in->dir, in->store.complete, redo, own);
+                  "job %s: %s: %s%s is %s, the data directory '%s' has "
+                  "checkpoint %" PRIu64 "%s of lineage %s",
+                  in->job, why,
+                  in->sink != NULL ? "last_round of " : "the marker in Kafka",
+                  in->sink != NULL ? in->sink : "", marker, in->dir,
+                  in->store.complete, redo, own);
     err_hint(e, "%s", hint);
     return DECIDE_REFUSE;
+}
+
+/* The words for Kafka's marker, or those for a Lua sink's target. */
+static const char *
+name(const struct decide_in *in, const char *marker, const char *target)
+{
+    return in->sink != NULL ? target : marker;
 }
 
 /* No checkpoint and no redo: a new directory, or one that was lost. */
@@ -69,7 +89,9 @@ marker_ahead(const struct decide_in *in, struct err *e)
 {
     if (in->recover == RECOVER_REWIND)
         return in->store.pending != 0 ? DECIDE_DISCARD : DECIDE_RUN;
-    return refuse(in, "the marker is ahead of the directory",
+    return refuse(in,
+                  name(in, "the marker is ahead of the directory",
+                       "the target is ahead of the directory"),
                   "the directory is a backup or a copy: bring the newer one "
                   "back; or --recover=rewind goes on from its checkpoint (rows "
                   "written since then may be doubled)",
@@ -83,7 +105,7 @@ static enum decision
 redo_committed(const struct decide_in *in, struct err *e)
 {
     if (!in->store.pending_damaged &&
-        strcmp(in->redo_owner, in->marker.owner) == 0)
+        (in->numbers_only || strcmp(in->redo_owner, in->marker.owner) == 0))
         return DECIDE_COMPLETE;
     if (!in->store.pending_damaged)
         return marker_ahead(in, e);
@@ -111,10 +133,17 @@ redo_elsewhere(const struct decide_in *in, struct err *e)
 {
     if (in->recover == RECOVER_REWIND)
         return DECIDE_DISCARD;
-    return refuse(in, "its redo was written under another prefix",
-                  "set transactional_id_prefix back and start the job once, so "
-                  "that the redo is completed or discarded; or "
-                  "--recover=rewind discards it (its rows may be doubled)",
+    return refuse(in,
+                  name(in, "its redo was written under another prefix",
+                       "its redo was written for another target"),
+                  name(in,
+                       "set transactional_id_prefix back and start the job "
+                       "once, so that the redo is completed or discarded; or "
+                       "--recover=rewind discards it (its rows may be doubled)",
+                       "bring the sink back, under its name of then, and "
+                       "start the job once, so that the redo is completed or "
+                       "discarded; or --recover=rewind discards it (its rows "
+                       "may be doubled)"),
                   e);
 }
 
@@ -124,29 +153,40 @@ decide(const struct decide_in *in, struct err *e)
     const struct store_status *s = &in->store;
     uint64_t marker = in->marker.found ? in->marker.round : 0;
 
-    if (!in->has_txn)
+    if (!in->has_target)
         return without_marker(in);
     if (s->complete == 0 && s->pending == 0)
         return fresh_dir(in, e);
-    if (s->pending != 0 && in->redo_other_prefix)
+    if (s->pending != 0 && in->redo_other_target)
         return redo_elsewhere(in, e);
     if (!in->marker.found) {
         /* None yet: the first round was never committed, the job had no
          * exactly_once sink of this prefix before, or it is a copy. A redo
          * is never without one: the claim came before it. */
         if (s->complete == 0 || in->recover == RECOVER_FRESH ||
-            (!in->store_had_txn && s->pending == 0))
+            (!in->store_had_target && s->pending == 0))
             return without_marker(in);
-        return refuse(in, "the marker is missing",
-                      "was its topic deleted, or is this another cluster? "
-                      "--fresh starts a new lineage",
-                      e);
+        return refuse(
+            in, name(in, "the marker is missing", "the target holds no round"),
+            name(in,
+                 "was its topic deleted, or is this another "
+                 "cluster? --fresh starts a new lineage",
+                 "is it another database, or was its round "
+                 "deleted? --fresh starts a new lineage"),
+            e);
     }
     if (!same_lineage(in))
-        return refuse(in, "the marker is of another lineage",
-                      "another run of the job wrote to this prefix: use its "
-                      "data directory, or another transactional_id_prefix; "
-                      "--fresh starts a new lineage",
+        return refuse(in,
+                      name(in, "the marker is of another lineage",
+                           "the target is of another lineage"),
+                      name(in,
+                           "another run of the job wrote to this prefix: use "
+                           "its data directory, or another "
+                           "transactional_id_prefix; --fresh starts a new "
+                           "lineage",
+                           "another run of the job wrote to this target: use "
+                           "its data directory, or another target; --fresh "
+                           "starts a new lineage"),
                       e);
     if (s->pending != 0 && marker == s->pending)
         return redo_committed(in, e);
@@ -154,8 +194,13 @@ decide(const struct decide_in *in, struct err *e)
         return s->pending != 0 ? DECIDE_DISCARD : DECIDE_RUN;
     if (marker > s->complete)
         return marker_ahead(in, e);
-    return refuse(in, "the marker is behind the directory",
-                  "was the marker topic restored or truncated? --fresh starts "
-                  "a new lineage",
+    return refuse(in,
+                  name(in, "the marker is behind the directory",
+                       "the target is behind the directory"),
+                  name(in,
+                       "was the marker topic restored or truncated? --fresh "
+                       "starts a new lineage",
+                       "was it restored from a backup? --fresh starts a new "
+                       "lineage"),
                   e);
 }

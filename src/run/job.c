@@ -320,6 +320,18 @@ prepare_sinks(void *arg, struct err *e)
     return r;
 }
 
+/* The checkpoint thread asks for the commit of a round whose redo is durable.
+ */
+static int
+commit_to_target(void *arg, uint64_t number, struct err *e)
+{
+    struct job *j = arg;
+    struct conn_round round = {.found = true, .round = number};
+
+    target_token(j, &round);
+    return target_commit(&j->target, &round, e);
+}
+
 static void
 wake_coordinator(void *arg)
 {
@@ -335,7 +347,7 @@ start_ckpt(struct job *j, struct err *e)
 
     if (!j->plan->checkpoint)
         return 0;
-    if (j->txn != NULL)
+    if (recover_target(j) != NULL)
         r = recover_claim(j, e);
     if (r == 0 && j->txn != NULL)
         r = txn_start(j->txn, h->status.complete + 1, e);
@@ -343,6 +355,7 @@ start_ckpt(struct job *j, struct err *e)
         return r;
     c->store = h->store;
     c->txn = j->txn;
+    c->commit = j->target.exists ? commit_to_target : NULL;
     memcpy(c->lineage, h->status.lineage, sizeof c->lineage);
     c->durable = &j->ops.durable;
     c->prepare = prepare_sinks;
@@ -390,6 +403,8 @@ job_open(struct job *j, struct run *run, struct err *e)
     if (r == 0)
         r = wire_build(j, e);
     j->built = r == 0;
+    if (r == 0 && j->target.exists)
+        target_init(&j->target, j);
     return r != 0 ? r : start_ckpt(j, e);
 }
 
@@ -424,6 +439,7 @@ job_close(struct job *j)
     for (i = 0; i < j->slot_count && j->slots != NULL; i++)
         slot_join(&j->slots[i]);
     ckpt_stop(&j->ckpt);
+    target_fini(&j->target);
     wire_free(j);
     for (i = 0; i < j->slot_count && j->slots != NULL; i++)
         slot_fini(&j->slots[i]);

@@ -28,6 +28,7 @@
 #include "run/savepoint.h"
 #include "run/slot.h"
 #include "run/subtask.h"
+#include "run/target.h"
 #include "script/script.h"
 
 /* What outlives a restart of the job inside the process. */
@@ -46,6 +47,7 @@ struct run {
 
     char owner[HOME_OWNER_MAX + 16]; /* the home's and the attempt's number */
     struct txn_marker seen;          /* as this process read or wrote it last */
+    bool marked;                     /* it has written one */
     uint32_t restarts;
     uint32_t attempts;  /* restarts since the last complete round */
     uint32_t fencings;  /* likewise, of those by fencing */
@@ -81,6 +83,7 @@ struct job {
     struct ckpt ckpt;
     struct conn_ckpt conn_ckpt;  /* what connectors see of it */
     struct txn *txn;             /* of exactly_once sinks, or NULL */
+    struct target target;        /* of a Lua sink that decides a round */
     struct conn_env txn_env;     /* what it was made with */
     struct op_counters *earlier; /* see kept.c; per logical step */
     bool start_over;             /* the state is of a finished run: not taken */

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "run/job.h"
+#include "run/recover.h"
 
 bool
 job_is_finished(const struct job *j)
@@ -53,7 +54,7 @@ job_fill_round(struct job *j, struct ckpt_round *c)
 {
     uint32_t i;
 
-    c->txn_prefix = j->txn != NULL ? j->plan->txn_prefix : NULL;
+    c->target = recover_target(j);
     c->owner = j->run->owner;
     c->code_id = hash_key(j->conf->text, j->conf->text_len);
     put_meta(j, c, &c->meta);
@@ -142,6 +143,7 @@ job_wrote_marker(struct job *j, uint64_t round)
 {
     struct txn_marker *m = &j->run->seen;
 
+    j->run->marked = true;
     m->found = true;
     m->round = round;
     memcpy(m->lineage, j->run->home.status.lineage, sizeof m->lineage);
@@ -158,7 +160,7 @@ job_round_completed(struct job *j, const struct round_note *n)
 
     keep_counters(run);
     j->described = true;
-    if (j->txn != NULL)
+    if (j->txn != NULL || j->target.exists)
         job_wrote_marker(j, n->round);
     run->note = *n;
     run_note_round(run);

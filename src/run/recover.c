@@ -88,11 +88,11 @@ check_rival(struct job *j, struct err *e)
 struct pending {
     bool finishes;             /* the job ends with it */
     char owner[TXN_OWNER_MAX]; /* who wrote it */
-    bool other_prefix;         /* not under the plan's prefix */
+    bool other_target;         /* not for the plan's */
 };
 
 static int
-read_blobs(struct store_reader *r, const char *prefix, struct pending *ret,
+read_blobs(struct store_reader *r, const char *target, struct pending *ret,
            struct err *e)
 {
     const void *bytes;
@@ -104,16 +104,16 @@ read_blobs(struct store_reader *r, const char *prefix, struct pending *ret,
         rc = store_reader_blob(r, "owner", &bytes, &len, e);
     if (rc == 1 && len < sizeof ret->owner)
         memcpy(ret->owner, bytes, len);
-    if (rc >= 0 && prefix != NULL) {
+    if (rc >= 0 && target != NULL) {
         rc = store_reader_blob(r, "txn", &bytes, &len, e);
-        ret->other_prefix =
-            rc == 0 || len != strlen(prefix) || memcmp(bytes, prefix, len) != 0;
+        ret->other_target =
+            rc == 0 || len != strlen(target) || memcmp(bytes, target, len) != 0;
     }
     return rc < 0 ? rc : 0;
 }
 
 static int
-read_pending(struct home *h, const char *prefix, struct pending *ret,
+read_pending(struct home *h, const char *target, struct pending *ret,
              struct err *e)
 {
     struct store_reader *r = NULL;
@@ -123,7 +123,7 @@ read_pending(struct home *h, const char *prefix, struct pending *ret,
     if (rc == 0)
         rc = store_reader_begin(r, STORE_VIEW_NEWEST, e);
     if (rc == 0) {
-        rc = read_blobs(r, prefix, ret, e);
+        rc = read_blobs(r, target, ret, e);
         store_reader_end(r);
     }
     store_reader_free(&r);
@@ -159,6 +159,15 @@ apply(struct home *h, enum decision d, bool finishes, struct err *e)
     return r != 0 ? r : home_look(h, e);
 }
 
+/* Whether this process has said somewhere that it goes on. */
+static bool
+has_said(const struct job *j)
+{
+    if (j->txn == NULL && !j->target.exists)
+        return true;
+    return j->txn != NULL ? is_own(j->run, &j->run->seen) : j->run->marked;
+}
+
 /* A flag is a permission for one start: until this process has a marker of
  * its own, which a claim that failed did not leave. */
 static enum conn_recover
@@ -166,9 +175,15 @@ recover_flag(const struct job *j)
 {
     const struct run *run = j->run;
 
-    return run->restarts == 0 || (j->txn != NULL && !is_own(run, &run->seen))
-               ? run->home.recover
-               : RECOVER_NOT;
+    return run->restarts == 0 || !has_said(j) ? run->home.recover : RECOVER_NOT;
+}
+
+const char *
+recover_target(const struct job *j)
+{
+    if (j->txn != NULL)
+        return j->plan->txn_prefix;
+    return j->target.exists ? j->plan->lua_target : NULL;
 }
 
 static bool
@@ -188,16 +203,18 @@ read_in(struct job *j, struct decide_in *ret, struct pending *pending,
     *ret = (struct decide_in){.job = j->plan->name,
                               .dir = h->dir,
                               .store = h->status,
-                              .has_txn = j->txn != NULL,
-                              .store_had_txn =
-                                  text_is(&h->txn, j->plan->txn_prefix),
+                              .has_target = recover_target(j) != NULL,
+                              .store_had_target =
+                                  text_is(&h->txn, recover_target(j)),
                               .recover = recover_flag(j)};
     memset(pending, 0, sizeof *pending);
     ret->redo_owner = pending->owner;
+    if (j->target.exists)
+        ret->sink = j->plan->steps[j->plan->target_step].name;
     if (h->status.pending == 0 || h->status.pending_damaged)
         return 0;
-    r = read_pending(h, j->plan->txn_prefix, pending, e);
-    ret->redo_other_prefix = pending->other_prefix;
+    r = read_pending(h, recover_target(j), pending, e);
+    ret->redo_other_target = pending->other_target;
     return r;
 }
 
@@ -229,8 +246,6 @@ new_txn(struct job *j, struct err *e)
                          .owner = j->run->owner};
     int r;
 
-    (void)snprintf(j->run->owner, sizeof j->run->owner, "%s-%u",
-                   j->run->home.owner, j->run->restarts);
     j->txn_env = job_conn_env(j, s);
     c.env = &j->txn_env;
     r = txn_new(&c, &j->txn, e);
@@ -240,6 +255,16 @@ new_txn(struct job *j, struct err *e)
         r = txn_init(j->txn, e);
     if (r != 0 && e->where[0] == '\0')
         err_where(e, "%s", s->place);
+    return r;
+}
+
+static int
+look_at_target(struct job *j, struct decide_in *in, struct err *e)
+{
+    bool told = false;
+    int r = target_look(j, &in->marker, &told, e);
+
+    in->numbers_only = !told;
     return r;
 }
 
@@ -254,16 +279,19 @@ agree(struct job *j, struct err *e)
 
     if (r == 0 && j->txn != NULL)
         r = txn_look(j->txn, &in.marker, e);
+    if (r == 0 && j->target.exists)
+        r = look_at_target(j, &in, e);
     if (r != 0)
         return r;
     j->run->seen = in.marker;
     if (in.recover == RECOVER_REWIND || in.recover == RECOVER_DISCARD)
         log_line(LOG_WARN,
                  "--recover=%s: begins from checkpoint %" PRIu64
-                 " of '%s'; the marker is %s %" PRIu64
+                 " of '%s'; %s is %s %" PRIu64
                  "; rows written since then may be doubled",
                  in.recover == RECOVER_REWIND ? "rewind" : "discard-state",
                  h->status.complete, h->dir,
+                 in.sink != NULL ? "the target" : "the marker",
                  in.marker.found ? "at" : "missing, not", in.marker.round);
     d = decide(&in, e);
     (void)fault_hit("recover_decided");
@@ -281,7 +309,7 @@ has_committing_sink(const struct plan *p)
         if (p->steps[i].kind == STEP_SINK &&
             opt_is(p->steps[i].opts, "connector", "file"))
             return true;
-    return p->exactly_once;
+    return p->exactly_once || p->lua_target != NULL;
 }
 
 /* A finished job is not run again by mistake. */
@@ -363,6 +391,9 @@ recover_state(struct job *j, struct err *e)
     (void)fault_hit("recover_begin");
     if (j->run->restarts != 0)
         r = home_look(h, e);
+    (void)snprintf(j->run->owner, sizeof j->run->owner, "%s-%u", h->owner,
+                   j->run->restarts);
+    j->target.exists = j->plan->lua_target != NULL;
     if (r == 0 && j->plan->exactly_once)
         r = new_txn(j, e);
     if (r == 0)
@@ -384,10 +415,13 @@ recover_claim(struct job *j, struct err *e)
     struct txn_marker m = {.found = true,
                            .round = h->status.complete,
                            .code = hash_key(j->conf->text, j->conf->text_len)};
+    const struct txn_marker *seen = &j->run->seen;
     int r;
 
     memcpy(m.lineage, h->status.lineage, sizeof m.lineage);
-    r = txn_claim(j->txn, &m, e);
+    if (j->txn == NULL && (seen->found ? seen->round : 0) == m.round)
+        return 0;
+    r = j->txn != NULL ? txn_claim(j->txn, &m, e) : target_claim(j, m.round, e);
     if (r == 0)
         job_wrote_marker(j, m.round);
     return r;

@@ -30,10 +30,15 @@ MUST_USE int recover_home(struct run *run, const char *job, uint32_t *ret_max,
  */
 MUST_USE int recover_state(struct job *j, struct err *e);
 
+/** What decides the job's rounds, as a redo notes it: a prefix, a sink; NULL:
+ * nothing outside the store. */
+const char *recover_target(const struct job *j);
+
 /**
  * Say in the marker that this attempt goes on from the complete round: once
  * all connectors are open, so that a job that cannot start claims nothing.
- * @return 0, or as txn_claim().
+ * The target of a Lua sink is told only if it holds another round.
+ * @return 0, or as txn_claim(), or as target_claim().
  */
 MUST_USE int recover_claim(struct job *j, struct err *e);
 

@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "base/mem.h"
+#include "run/target.h"
 #include "script/script.h"
 
 static bool
@@ -316,6 +317,9 @@ subtask_step(struct subtask *st, int64_t *ret_wait, struct err *e)
         return STEP_IDLE;
     if (!st->restored)
         return restore(st, e);
+    r = st->target != NULL ? target_serve(st->target, e) : 0;
+    if (r != 0)
+        return r < 0 ? r : STEP_WORKED;
     if (any_pending(st))
         return resume(st, ret_wait, e);
     if (st->count_due)

@@ -19,6 +19,7 @@
 #include "run/lane.h"
 
 struct slot;
+struct target;
 
 struct subtask_input {
     struct lane *lane;
@@ -41,6 +42,7 @@ struct subtask {
     uint32_t input_count, next_input, ended_count;
     struct lane **outputs; /* lanes it sends on, for pumping */
     uint32_t output_count;
+    struct target *target; /* its sink's, if that decides a round; or NULL */
     struct wm_input wm;
     bool final;                    /* all ended inputs were final */
     bool end_given;                /* MARK_END went through the head */

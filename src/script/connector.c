@@ -540,7 +540,7 @@ source_task_free(struct source_task **pt)
     for (i = 0; i < t->count; i++) {
         if (t->parts[i].opened)
             conn_call_close(t->script, t->source->close, t->parts[i].partition,
-                       t->source->place);
+                            t->source->place);
         buf_fini(&t->parts[i].position);
     }
     free(t->parts);

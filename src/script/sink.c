@@ -24,7 +24,7 @@ enum { HELD_MAX = 4096 }; /* records behind a barrier, before a task is full */
 
 struct sink {
     int open, write, flush, close, commit, last_round;
-    bool checks;   /* the target must hold `round` when a task opens */
+    bool checks; /* the target must hold `round` when a task opens */
     uint64_t round;
     const char *place, *step;
 };

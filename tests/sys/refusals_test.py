@@ -112,13 +112,8 @@ def options_of_later_stages_are_named():
             ('window: option "early" is', 's.tumbling "1m", { early = "1s" }'),
             ('window: option "trigger" is', "s.global(), { trigger = 1 }")):
         refused(LATER % what, window % spec)
-    for what, spec in (
-            ('sink: option "commit" is',
-             "s.sink { write = print, commit = print }"),
-            ('sink: option "last_round" is',
-             "s.sink { write = print, last_round = print }"),
-            ('stdout: format = "avro" is', 's.stdout { format = "avro" }')):
-        refused(LATER % what, sinks(spec))
+    refused(LATER % 'stdout: format = "avro" is',
+            sinks('s.stdout { format = "avro" }'))
     for what, spec in (
             ("file: compressed files are", 's.file { path = "x.gz" }'),
             ('file: option "compression" is',
@@ -157,6 +152,31 @@ def exactly_once_needs_what_a_round_needs():
                 kafka(once + ", properties = { %s }" % prop))
         refused("breaks delivery", kafka(once),
                 "{ properties = { %s } }" % prop)
+
+
+def a_sink_with_commit_decides_rounds_alone():
+    commits = "s.sink { write = print, commit = print, last_round = print }"
+    generated = 'job:source("in", s.generator { fields = { a = 1 } })\n'
+    one = generated + ':sink("o", %s)' % commits
+    accepted(one)
+    for given, missing in ("commit", "last_round"), ("last_round", "commit"):
+        refused(r'^job\.lua:4: sink: commit and last_round belong together; '
+                '"%s" is missing$' % missing,
+                generated + ':sink("o", s.sink { write = print, %s = print })'
+                % given)
+    refused(r"^job\.lua:4: sink: commit needs checkpoints, but the job says "
+            "checkpoint = false$", one, "{ checkpoint = false }")
+    refused(r"^job\.lua:4: sink: commit needs checkpoints, but source in is "
+            "not replayable$",
+            'job:source("in", s.stdin())\n:sink("o", %s)' % commits)
+    refused(r"^job\.lua:4: sink: parallelism = 2: a sink with commit has one "
+            "subtask", generated + ':sink("o", %s, { parallelism = 2 })'
+            % commits)
+    once = 's.kafka { topic = "x", delivery = "exactly_once" }'
+    for first, second in (commits, commits), (commits, once), (once, commits):
+        refused(r"^job\.lua:5: sink: a job has at most one target that decides "
+                r"a round, but the sinks o \(job\.lua:4\) and p have one each$",
+                generated + ':sink("o", %s)\n:sink("p", %s)' % (first, second))
 
 
 def transactional_id_prefix_begins_a_topic_name():
@@ -368,6 +388,7 @@ TESTS = [
     names_of_flink_and_sql_lead_to_ours,
     options_of_later_stages_are_named,
     exactly_once_needs_what_a_round_needs,
+    a_sink_with_commit_decides_rounds_alone,
     transactional_id_prefix_begins_a_topic_name,
     options_of_checkpoints_restart_and_memory,
     the_quarantine_takes_what_was_read_as_it_was,

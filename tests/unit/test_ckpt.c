@@ -180,7 +180,7 @@ make_round(struct rig *r, uint64_t n, unsigned changes)
     c->parts[0].snap = s;
     c->round = n;
     c->owner = "here:1 cafe";
-    c->txn_prefix = r->ckpt.txn != NULL ? "prefix" : NULL;
+    c->target = r->ckpt.txn != NULL ? "prefix" : NULL;
     buf_addf(&c->steps, "steps of %llu", (unsigned long long)n);
     return c;
 }

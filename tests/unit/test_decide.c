@@ -32,7 +32,7 @@ static const char rule[DIRS][MARKS + 1] = {
 struct situation {
     enum dir dir;
     enum mark mark;
-    bool other_lineage, had_txn, damaged, has_txn;
+    bool other_lineage, had_txn, damaged, has_target;
     bool other_prefix; /* the redo was written under another one */
     bool other_owner;  /* the marker is not of the redo's own attempt */
     enum conn_recover recover;
@@ -53,7 +53,7 @@ expected(const struct situation *s)
     if (want == 'C' && s->other_owner && !s->damaged)
         want = 'X'; /* another attempt was committed, a copy's perhaps */
 
-    if (!s->has_txn) /* no sink asks for a marker */
+    if (!s->has_target) /* no sink asks for a marker */
         return has_redo(s) ? 'D' : 'R';
     if (has_redo(s) && s->other_prefix) /* its marker is elsewhere */
         return s->recover == RECOVER_REWIND ? 'D' : 'X';
@@ -92,10 +92,10 @@ input_of(const struct situation *s)
 {
     struct decide_in in = {.job = "ledger",
                            .dir = "data/ledger",
-                           .has_txn = s->has_txn,
-                           .store_had_txn = s->had_txn,
+                           .has_target = s->has_target,
+                           .store_had_target = s->had_txn,
                            .recover = s->recover,
-                           .redo_other_prefix = s->other_prefix,
+                           .redo_other_target = s->other_prefix,
                            .redo_owner = s->other_owner ? "here:7 cafe"
                                          : has_redo(s) ? "elsewhere:42 0badcafe"
                                                        : ""};
@@ -163,7 +163,7 @@ check(const struct situation *s)
         print_message("dir %d marker %d other %d,%d had %d damaged %d has %d "
                       "recover %d: %c, want %c\n",
                       (int)s->dir, (int)s->mark, s->other_lineage,
-                      s->other_owner, s->had_txn, s->damaged, s->has_txn,
+                      s->other_owner, s->had_txn, s->damaged, s->has_target,
                       (int)s->recover, got, want);
     assert_int_equal(got, want);
     if (want == 'X')
@@ -184,7 +184,7 @@ check_flags(struct situation *s)
             s->other_lineage = (n & 1) != 0;
             s->had_txn = (n & 2) != 0;
             s->damaged = (n & 4) != 0;
-            s->has_txn = (n & 8) != 0;
+            s->has_target = (n & 8) != 0;
             s->other_owner = (n & 16) != 0;
             s->other_prefix = (n & 32) != 0;
             s->recover = (enum conn_recover)recover;
@@ -218,7 +218,7 @@ static void
 a_redo_without_any_marker_is_not_discarded_under_another_prefix(void **state)
 {
     const struct situation s = {
-        .dir = AT_N_REDO, .mark = NONE, .has_txn = true, .had_txn = false};
+        .dir = AT_N_REDO, .mark = NONE, .has_target = true, .had_txn = false};
 
     (void)state;
     check(&s);
@@ -230,7 +230,7 @@ a_refusal_says_who_wrote_the_marker_and_both_lineages(void **state)
 {
     const struct situation s = {.dir = AT_N_REDO,
                                 .mark = AHEAD,
-                                .has_txn = true,
+                                .has_target = true,
                                 .had_txn = true,
                                 .other_lineage = true};
     struct decide_in in = input_of(&s);
