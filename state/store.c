@@ -103,6 +103,7 @@ open_file(struct store *s, const struct store_opts *o, struct err *e)
     struct check_opts check = {.file = file};
     struct storage_opts open = {.dir = o->dir,
                                 .read_only = o->read_only,
+                                .no_sync = o->no_sync,
                                 .map_bytes = o->map_bytes,
                                 .readers_max = o->readers_max};
     struct check_result result = {0};

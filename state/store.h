@@ -46,6 +46,7 @@ struct store_opts {
     bool create;          /* make directory and empty store if there is none */
     bool read_only;       /* no lock; beside a running job, or a savepoint */
     bool any_fs;          /* allow network filesystems, where LMDB may break */
+    bool no_sync;         /* of a test: nothing survives the machine */
     uint64_t map_bytes;   /* address space at first; 0 = large */
     unsigned readers_max; /* 0 = 126 */
 };

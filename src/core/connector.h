@@ -71,6 +71,7 @@ struct conn_env {
     /* What the step gave to the round it begins from: snapshots of all its
      * tasks of then. NULL: it begins by its options. Until close(). */
     const struct step_blobs *restored;
+    void *box; /* of the queues of a job in a box (run/box.h); else NULL */
 };
 
 /* Calls function `func` of the task's Lua state with one integer. The hook
@@ -88,12 +89,14 @@ struct conn_task {
 };
 
 enum source_event_kind {
-    SOURCE_NONE,     /* nothing now; asked again after wake or wait_ms */
-    SOURCE_BATCH,    /* batch holds >= 1 records, all of partition `part` */
-    SOURCE_ADDED,    /* partition `part` now belongs to this task */
-    SOURCE_AT_END,   /* `part` has nothing more to read at the moment */
-    SOURCE_PART_END, /* `part` will never give records again */
-    SOURCE_END       /* no partition of this task ever will */
+    SOURCE_NONE,      /* nothing now; asked again after wake or wait_ms */
+    SOURCE_BATCH,     /* batch holds >= 1 records, all of partition `part` */
+    SOURCE_ADDED,     /* partition `part` now belongs to this task */
+    SOURCE_AT_END,    /* `part` has nothing more to read at the moment */
+    SOURCE_PART_END,  /* `part` will never give records again */
+    SOURCE_PART_IDLE, /* `part` is idle as of now, whatever the clock says */
+    SOURCE_WATERMARK, /* nothing up to the time `wm` follows in `part` */
+    SOURCE_END        /* no partition of this task ever will */
 };
 
 struct source_bad { /* a record of the batch that cannot be used */
@@ -111,6 +114,8 @@ struct source_event {
     bool discovered;   /* SOURCE_ADDED: found while running, not at start */
     uint16_t topic;    /* SOURCE_ADDED: its origin, as in the records */
     int32_t partition; /* SOURCE_ADDED: likewise */
+    int64_t past_ms;   /* SOURCE_AT_END: for how long already */
+    int64_t wm;        /* SOURCE_WATERMARK */
     const struct source_bad *bad; /* of SOURCE_BATCH, ascending index */
     uint32_t bad_count;
 };

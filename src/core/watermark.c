@@ -318,6 +318,26 @@ wm_part_at_end(struct wm_source *s, struct wm_part *p, int64_t now_ms)
 }
 
 void
+wm_part_idle(struct wm_source *s, struct wm_part *p)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (p->state == PART_ACTIVE)
+        p->state = PART_IDLE;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
+wm_part_reach(struct wm_source *s, struct wm_part *p, int64_t wm)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (wm > p->wm)
+        p->wm = p->published = wm;
+    if (p->state == PART_IDLE) /* the largest of the idle ones may be new */
+        s->all_idle_since = -1;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
 wm_part_finish(struct wm_source *s, struct wm_part *p)
 {
     (void)pthread_mutex_lock(&s->lock);

@@ -106,6 +106,10 @@ void wm_part_wake(struct wm_source *s, struct wm_part *p);
 void wm_part_publish(struct wm_source *s, struct wm_part *p);
 /** It has nothing more to read at the moment (since `now_ms`). */
 void wm_part_at_end(struct wm_source *s, struct wm_part *p, int64_t now_ms);
+/** It is idle as of now, though idle_ms may say never. */
+void wm_part_idle(struct wm_source *s, struct wm_part *p);
+/** Nothing up to the time `wm` follows in it; an idle one stays so. */
+void wm_part_reach(struct wm_source *s, struct wm_part *p, int64_t wm);
 /** It will never give records again. */
 void wm_part_finish(struct wm_source *s, struct wm_part *p);
 

@@ -51,6 +51,7 @@ struct mark {
     bool discovered;
     uint16_t topic; /* MARK_PART of SOURCE_ADDED: its origin */
     int32_t partition;
+    int64_t past_ms; /* MARK_PART: as in the event; `wm` likewise */
 };
 
 struct op_out {

@@ -302,7 +302,8 @@ event_time_mark(struct op *op, const struct mark *m, struct err *e)
         add_part(t, m);
         break;
     case SOURCE_AT_END:
-        wm_part_at_end(t->clock, t->parts[m->part], op->env->now_ms);
+        wm_part_at_end(t->clock, t->parts[m->part],
+                       op->env->now_ms - m->past_ms);
         break;
     case SOURCE_PART_END:
         wm_part_finish(t->clock, t->parts[m->part]);
@@ -312,6 +313,12 @@ event_time_mark(struct op *op, const struct mark *m, struct err *e)
         break;
     case SOURCE_BATCH: /* also if all of it is dropped on the way here */
         wm_part_wake(t->clock, t->parts[m->part]);
+        break;
+    case SOURCE_PART_IDLE:
+        wm_part_idle(t->clock, t->parts[m->part]);
+        break;
+    case SOURCE_WATERMARK:
+        wm_part_reach(t->clock, t->parts[m->part], m->wm);
         break;
     case SOURCE_END:
         break;

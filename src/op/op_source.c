@@ -95,6 +95,8 @@ part_mark(struct op_source *s, const struct source_event *ev, struct err *e)
     struct mark m = {.kind = MARK_PART,
                      .part_event = ev->kind,
                      .part = ev->part,
+                     .wm = ev->wm,
+                     .past_ms = ev->past_ms,
                      .discovered = ev->discovered,
                      .topic = ev->topic,
                      .partition = ev->partition};
@@ -199,6 +201,10 @@ op_source_poll(struct op *op, int64_t *ret_wait, struct err *e)
     case SOURCE_AT_END:
     case SOURCE_PART_END:
         part_note(s, &ev);
+        r = part_mark(s, &ev, e);
+        break;
+    case SOURCE_PART_IDLE:
+    case SOURCE_WATERMARK:
         r = part_mark(s, &ev, e);
         break;
     case SOURCE_END:

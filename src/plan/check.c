@@ -513,7 +513,8 @@ plan_check_warn(struct plan_build *b)
 
     for (i = 0; i < b->count; i++) {
         n = &b->nodes[i];
-        if (n->kind == STEP_SOURCE && opt_is(n->opts, "connector", "stdin") &&
+        if (n->kind == STEP_SOURCE && b->p->checkpoint_off != NULL &&
+            opt_is(n->opts, "connector", "stdin") &&
             strcmp(b->p->checkpoint_off, "by option") != 0)
             plan_add_warning(b->p, n->place,
                              "source %s is not replayable: no checkpoints, no "

@@ -171,7 +171,7 @@ plan_check_delivery(struct plan_build *b)
     uint32_t i;
     int r;
 
-    for (i = 0; i < b->count; i++) {
+    for (i = 0; i < b->count && !b->conf->boxed; i++) {
         n = &b->nodes[i];
         if (n->kind != STEP_SINK || (!plan_sink_is_transactional(n->opts) &&
                                      !plan_sink_is_lua_target(n->opts)))

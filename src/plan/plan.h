@@ -216,6 +216,10 @@ struct plan_conf { /* from the command line; 0 = not given */
     uint32_t max_parallelism; /* of the state the job goes on from: used where
                                  the job file does not say */
     bool bounded;             /* --bounded: Kafka sources end */
+    bool boxed;               /* queues in place of connectors (run/box.h): any
+                                 partitions, always checkpoints, no transaction */
+    const char *strategy;     /* agg_phase_strategy in place of the job's, where
+                                 it may be; NULL = the job's */
 };
 
 /**

@@ -250,7 +250,7 @@ place_source(struct plan_build *b, struct plan_node *n)
 {
     int64_t given = opt_int(n->opts, "parallelism", 0);
     uint32_t want = given > 0 ? (uint32_t)given : b->p->parallelism;
-    uint32_t parts = plan_partitions(n->opts);
+    uint32_t parts = b->conf->boxed ? 0 : plan_partitions(n->opts);
     uint32_t par = parts > 0 && parts < want ? parts : want;
     struct plan_step *s = add_step(b, n, STEP_SOURCE, par);
 
@@ -423,7 +423,8 @@ keeps_records(const struct plan_node *n)
 static int
 place_aggregate(struct plan_build *b, struct plan_node *n)
 {
-    const char *option = opt_str(b->options, "agg_phase_strategy", "AUTO");
+    const char *own = opt_str(b->options, "agg_phase_strategy", "AUTO");
+    const char *option = b->conf->strategy != NULL ? b->conf->strategy : own;
     bool distributed = is_distributed(b, n);
     const char *why;
     int r = check_keyed_parallelism(b, n);
@@ -435,7 +436,7 @@ place_aggregate(struct plan_build *b, struct plan_node *n)
         return 0;
     }
     if ((why = needs_one_phase(b, n)) != NULL) {
-        if (strcmp(option, "TWO_PHASE") == 0)
+        if (strcmp(own, "TWO_PHASE") == 0)
             return plan_refuse(b, n->place, n->kind_name, "TWO_PHASE, but %s",
                                why);
         place_one_phase(b, n, distributed,

@@ -98,6 +98,8 @@ read_checkpoint(struct plan_build *b)
     p->checkpoint_timeout_ms = opt_int(c, "timeout_ms", 600000);
     p->checkpoint_min_pause_ms = opt_int(c, "min_pause_ms", 0);
     p->checkpoint_tolerable = opt_int(c, "tolerable_failures", 0);
+    if (b->conf->boxed)
+        return;
     if (c != NULL && c->type == OPT_BOOL && c->i == 0) {
         p->checkpoint = false;
         p->checkpoint_off = "by option";

@@ -277,6 +277,7 @@ home_open(struct home *h, const struct run_conf *conf, const char *job,
         return r;
     (void)mkdir(conf->data_dir, 0777);
     o.dir = h->dir;
+    o.no_sync = conf->box != NULL;
     r = store_open(&o, &h->store, e);
     return r != 0 ? r : home_look(h, e);
 }

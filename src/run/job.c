@@ -90,7 +90,7 @@ job_script_conf(const struct job *j, struct script_conf *c, uint64_t seed)
         .params = conf->params,
         .args = conf->args,
         .unsafe = conf->unsafe,
-        .seed = seed,
+        .seed = j->conf->box != NULL ? j->conf->box->seed ^ seed : seed,
         .load_timeout_ms = 5000,
     };
 }
@@ -136,6 +136,8 @@ make_plan(struct job *j, struct err *e)
 
     pc.cores = cores > 0 ? (uint32_t)cores : 1;
     pc.bounded = opt_bool(j->conf->cli, "bounded", false);
+    pc.boxed = j->conf->box != NULL;
+    pc.strategy = pc.boxed ? j->conf->box->strategy : NULL;
     r = plan_build(script_job(j->script), &pc, &j->plan, e);
     if (r != 0 || !j->plan->checkpoint)
         return r;
@@ -165,7 +167,9 @@ load(struct job *j, struct err *e)
         r = check_stdin(j, e);
     if (r != 0)
         return r;
-    for (i = 0; j->run->restarts == 0 && i < j->plan->warning_count; i++)
+    if (j->run->restarts != 0 || j->conf->box != NULL)
+        return 0;
+    for (i = 0; i < j->plan->warning_count; i++)
         print_warning(&j->plan->warnings[i]);
     return 0;
 }
@@ -185,6 +189,7 @@ job_conn_env(struct job *j, const struct plan_step *s)
         .script = j->script,
         .ckpt = j->plan->checkpoint ? &j->conn_ckpt : NULL,
         .restored = restored_find(j->ops.restored, s->name),
+        .box = j->conf->box != NULL ? j->conf->box->arg : NULL,
     };
 }
 
@@ -196,13 +201,16 @@ open_connector(struct job *j, const struct plan_step *s, struct err *e)
     int r;
 
     if (s->kind == STEP_SOURCE) {
-        j->ops.source_types[s->index] = connectors_source(name);
+        j->ops.source_types[s->index] = j->conf->box != NULL
+                                            ? j->conf->box->source
+                                            : connectors_source(name);
         if (j->ops.source_types[s->index] == NULL)
             return err_set(e, ERR_INTERNAL, "no connector '%s'", name);
         r = j->ops.source_types[s->index]->open(&env, &j->ops.sources[s->index],
                                                 e);
     } else {
-        j->ops.sink_types[s->index] = connectors_sink(name);
+        j->ops.sink_types[s->index] =
+            j->conf->box != NULL ? j->conf->box->sink : connectors_sink(name);
         if (j->ops.sink_types[s->index] == NULL)
             return err_set(e, ERR_INTERNAL, "no connector '%s'", name);
         r = j->ops.sink_types[s->index]->open(&env, &j->ops.sinks[s->index], e);

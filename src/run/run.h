@@ -17,6 +17,15 @@
 #include "base/opts.h"
 #include "core/connector.h"
 
+/* A job in a box (run/box.h): queues in place of all its connectors. */
+struct run_box {
+    const struct source_type *source;
+    const struct sink_type *sink;
+    void *arg;            /* conn_env.box of them */
+    uint64_t seed;        /* of the job's loads */
+    const char *strategy; /* plan_conf.strategy */
+};
+
 struct run_conf {
     const char *file; /* as given on the command line */
     const char *text; /* its bytes */
@@ -36,7 +45,8 @@ struct run_conf {
     bool fresh;                /* never with `from` or `recover` */
     bool allow_state_loss;
     bool unsafe;
-    bool progress; /* draw the progress line */
+    bool progress;             /* draw the progress line */
+    const struct run_box *box; /* NULL but in tests of jobs */
 };
 
 /**

@@ -85,7 +85,7 @@ load_hook(lua_State *L, lua_Debug *ar)
         lua_sethook(L, NULL, 0, 0);
         return;
     }
-    if (clock_mono_ns() - s->load_began >
+    if (clock_real_ns() - s->load_began >
         (s->closing ? s->call_timeout_ns : s->load_timeout_ns))
         s->load_over = true;
     if (s->load_over)
@@ -164,7 +164,7 @@ void
 script_watch_load(struct script *s, bool on)
 {
     s->load_over = false;
-    s->load_began = on ? clock_mono_ns() : 0;
+    s->load_began = on ? clock_real_ns() : 0;
     lua_sethook(s->L, on ? load_hook : NULL, on ? LUA_MASKCOUNT : 0,
                 on ? LOAD_HOOK_COUNT : 0);
 }

@@ -29,12 +29,12 @@
 enum sim_strategy { SIM_AS_PLANNED, SIM_ONE_PHASE, SIM_TWO_PHASE };
 
 struct sim_conf {
-    const char *file;         /* job file; messages name it so */
-    const struct opt *params; /* map, as of --set; or NULL */
-    const struct opt *args;   /* list; or NULL */
-    uint32_t parallelism;     /* 0: the job's own */
+    const char *file;           /* job file; messages name it so */
+    const struct opt *params;   /* map, as of --set; or NULL */
+    const struct opt *args;     /* list; or NULL */
+    uint32_t parallelism;       /* 0: the job's own */
     enum sim_strategy strategy; /* where the plan allows it */
-    uint64_t seed;            /* orders, batch sizes, math.random */
+    uint64_t seed;              /* orders, batch sizes, math.random */
     bool unsafe;
     /* Called for each executed line of the job's files while user code runs;
      * NULL: no coverage, no cost. `path` as script_file.path. */
@@ -60,9 +60,9 @@ struct sim_record {
     const char *key; /* or NULL */
     size_t key_len;
     bool has_ts;
-    int64_t ts; /* of the message */
+    int64_t ts;                /* of the message */
     const struct opt *headers; /* list of [name, value] lists; or NULL */
-    int32_t partition; /* from 0; made when first named */
+    int32_t partition;         /* from 0; made when first named */
 };
 
 /** The job's sources and sinks by name: the format of each ("json", "text",
@@ -103,8 +103,7 @@ struct sim_row {
 /** What a sink got since the last look, in order of emission.
  * @param ret in `a`. */
 MUST_USE int sim_take(struct sim *s, const char *sink, struct arena *a,
-                      struct sim_row **ret, uint32_t *ret_count,
-                      struct err *e);
+                      struct sim_row **ret, uint32_t *ret_count, struct err *e);
 /** A counter of the summary: "records_in", "late", "dropped.null_key", ...
  * @return 0; ERR_USAGE: no such step or counter (both lists in the message). */
 MUST_USE int sim_counter(struct sim *s, const char *step, const char *name,

@@ -1,0 +1,175 @@
+#include "run/box.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+enum { WATCH_NS = 20 * 1000 * 1000 };
+
+struct box {
+    struct run run;
+    struct job job;
+    bool open;
+    pthread_t watchdog;
+    bool watching;
+    pthread_mutex_t lock; /* `job` is the watchdog's while it holds it */
+    pthread_cond_t more;
+    /* under the lock */
+    bool stop, built;
+};
+
+static void
+on_wakeup(struct ev_loop *loop, ev_async *w, int events)
+{
+    (void)w;
+    (void)events;
+    ev_break(loop, EVBREAK_ONE);
+}
+
+static void
+watch_script(struct script *s, int64_t now_ns)
+{
+    const char *step;
+    int64_t ns;
+
+    if (s == NULL || !script_watch(s, now_ns))
+        return;
+    step = script_held(s, now_ns, &ns);
+    if (step != NULL)
+        log_line(LOG_WARN, "held by %s for %llds", step,
+                 (long long)(ns / 1000000000));
+}
+
+static void
+watch_scripts(const struct job *j)
+{
+    int64_t now_ns = clock_real_ns();
+    uint32_t i, k;
+
+    for (i = 0; i < j->plan->chain_count; i++)
+        for (k = 0; k < j->plan->chains[i].parallelism; k++)
+            watch_script(j->subtasks[i][k].script, now_ns);
+}
+
+static void *
+watchdog_main(void *arg)
+{
+    struct box *b = arg;
+    struct timespec t;
+
+    (void)pthread_mutex_lock(&b->lock);
+    while (!b->stop) {
+        (void)clock_gettime(CLOCK_REALTIME, &t);
+        t.tv_nsec += WATCH_NS;
+        if (t.tv_nsec >= 1000000000) {
+            t.tv_nsec -= 1000000000;
+            t.tv_sec++;
+        }
+        (void)pthread_cond_timedwait(&b->more, &b->lock, &t);
+        if (b->built)
+            watch_scripts(&b->job);
+    }
+    (void)pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+int
+box_new(const struct run_conf *conf, struct box **ret, struct err *e)
+{
+    struct box *b = mem_zalloc(sizeof *b);
+    struct run *run = &b->run;
+
+    (void)pthread_mutex_init(&b->lock, NULL);
+    (void)pthread_cond_init(&b->more, NULL);
+    run->conf = conf;
+    run->started_ms = clock_wall_ms();
+    run->started_mono_ms = clock_mono_ms();
+    run->loop = ev_loop_new(EVFLAG_AUTO);
+    if (run->loop != NULL) {
+        ev_async_init(&run->wakeup, on_wakeup);
+        ev_async_start(run->loop, &run->wakeup);
+        b->watching = pthread_create(&b->watchdog, NULL, watchdog_main, b) == 0;
+    }
+    if (!b->watching) {
+        box_free(&b);
+        return err_set(e, ERR_INTERNAL, "cannot make a box for the job");
+    }
+    *ret = b;
+    return 0;
+}
+
+static void
+let_watch(struct box *b, bool on)
+{
+    (void)pthread_mutex_lock(&b->lock);
+    b->built = on;
+    (void)pthread_mutex_unlock(&b->lock);
+}
+
+int
+box_open(struct box *b, struct err *e)
+{
+    int r;
+
+    b->open = true;
+    r = job_open(&b->job, &b->run, e);
+    if (r == 0)
+        let_watch(b, true);
+    return r;
+}
+
+void
+box_close(struct box *b)
+{
+    struct run *run = &b->run;
+
+    if (!b->open)
+        return;
+    b->open = false;
+    let_watch(b, false);
+    job_close(&b->job);
+    home_close(&run->home);
+    run->restarts++;
+}
+
+struct job *
+box_job(struct box *b)
+{
+    return &b->job;
+}
+
+void
+box_wait(struct box *b)
+{
+    (void)ev_run(b->run.loop, 0);
+}
+
+void
+box_free(struct box **bp)
+{
+    struct box *b = *bp;
+
+    *bp = NULL;
+    if (b == NULL)
+        return;
+    box_close(b);
+    if (b->watching) {
+        (void)pthread_mutex_lock(&b->lock);
+        b->stop = true;
+        (void)pthread_cond_signal(&b->more);
+        (void)pthread_mutex_unlock(&b->lock);
+        (void)pthread_join(b->watchdog, NULL);
+    }
+    free(b->run.base);
+    free(b->run.kept);
+    free(b->run.next);
+    if (b->run.loop != NULL)
+        ev_loop_destroy(b->run.loop);
+    (void)pthread_cond_destroy(&b->more);
+    (void)pthread_mutex_destroy(&b->lock);
+    free(b);
+}
