@@ -40,15 +40,58 @@ plan_same_tree(const struct opt *a, const struct opt *b)
 
 /* --- entries of the result ----------------------------------------------- */
 
-static void
-add(struct fit *f, const char *step, enum fit_verdict verdict, const char *why)
+/* What the job file calls a step, or the state if the plan has none. */
+static const struct plan_step *
+plan_step_find(const struct plan *p, const char *name)
+{
+    uint32_t i;
+
+    for (i = 0; i < p->step_count; i++)
+        if (p->steps[i].kind != STEP_LOCAL &&
+            strcmp(p->steps[i].name, name) == 0)
+            return &p->steps[i];
+    return NULL;
+}
+
+static bool
+is_keyed_kind(const char *kind)
+{
+    return strcmp(kind, "aggregate") == 0 || strcmp(kind, "process") == 0 ||
+           strcmp(kind, "dedup") == 0;
+}
+
+void
+fit_add(struct fit *f, const char *step, enum fit_verdict verdict,
+        const char *why, const char *note)
 {
     struct fit_step *s = &f->ret->steps[f->ret->count++];
+    const struct plan_step *at = plan_step_find(f->p, step);
+    const struct opt *o = fit_find(opt_get(f->was, "steps"), step);
 
+    if (o == NULL)
+        o = fit_find(opt_get(f->was, "others"), step);
     s->step = arena_strdup(&f->ret->arena, step);
+    s->kind = at != NULL ? plan_step_said(at) : opt_str(o, "kind", "job");
+    s->kind = arena_strdup(&f->ret->arena, s->kind);
     s->verdict = verdict;
     s->why = arena_strdup(&f->ret->arena, why);
+    s->note = arena_strdup(&f->ret->arena, note);
     s->drop = false;
+    s->keyed = at != NULL ? plan_step_is_keyed(at)
+                          : is_keyed_kind(opt_str(o, "kind", ""));
+}
+
+void
+fit_refuse(struct fit *f, const char *step, const char *why)
+{
+    uint32_t i = 0;
+
+    while (i < f->ret->count && strcmp(f->ret->steps[i].step, step) != 0)
+        i++;
+    if (i == f->ret->count)
+        fit_add(f, step, FIT_REFUSED, "", "");
+    f->ret->steps[i].verdict = FIT_REFUSED;
+    f->ret->steps[i].why = arena_strdup(&f->ret->arena, why);
 }
 
 void
@@ -60,7 +103,7 @@ fit_lost(struct fit *f, const char *step, bool drop, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
-    add(f, step, FIT_LOST, why);
+    fit_add(f, step, FIT_LOST, why, "");
     f->ret->steps[f->ret->count - 1].drop = drop;
 }
 
@@ -80,8 +123,9 @@ void
 fit_kept(struct fit *f, const struct opt *is, const struct opt *was)
 {
     static const char *const beside[] = {"auto", "place", "parallelism",
-                                         "from"};
+                                         "from", "opts",  "code"};
     const struct opt *o;
+    struct buf note;
     bool same = true;
     size_t i;
 
@@ -92,7 +136,12 @@ fit_kept(struct fit *f, const struct opt *is, const struct opt *was)
         if (i == sizeof beside / sizeof beside[0])
             same = plan_same_tree(o, opt_get(was, o->name));
     }
-    add(f, opt_str(is, "name", ""), same ? FIT_KEPT : FIT_CHANGED, "");
+    buf_init(&note);
+    if (fit_note(is, was, &note))
+        same = false;
+    fit_add(f, opt_str(is, "name", ""), same ? FIT_KEPT : FIT_CHANGED, "",
+            buf_cstr(&note));
+    buf_fini(&note);
 }
 
 const struct opt *
@@ -110,7 +159,8 @@ fit_find(const struct opt *list, const char *name)
 static bool
 keeps(const struct opt *step)
 {
-    return !opt_is(step, "kind", "sink") || opt_is(step, "connector", "file");
+    return step != NULL &&
+           (!opt_is(step, "kind", "sink") || opt_is(step, "connector", "file"));
 }
 
 static bool
@@ -123,8 +173,7 @@ is_aggregate(const struct opt *step)
 static bool
 is_keyed(const struct opt *step)
 {
-    return is_aggregate(step) || opt_is(step, "kind", "process") ||
-           opt_is(step, "kind", "dedup");
+    return is_keyed_kind(opt_str(step, "kind", ""));
 }
 
 /* --- aggregates ---------------------------------------------------------- */
@@ -173,7 +222,8 @@ lost_call(struct fit *f, const char *step, const struct opt *is,
     buf_fini(&b);
 }
 
-/* Whether the accumulators of all of `was` can go on; else tells the loss. */
+/* Whether the accumulators of all of `was` can go on, as they are or through
+ * migrate; else tells the loss. */
 static bool
 keeps_aggs(struct fit *f, const char *step, const struct opt *is,
            const struct opt *was)
@@ -182,7 +232,8 @@ keeps_aggs(struct fit *f, const char *step, const struct opt *is,
 
     for (o = was != NULL ? was->first : NULL; o != NULL; o = o->next) {
         now = fit_find(is, opt_str(o, "name", ""));
-        if (now != NULL && fit_same_aggregate(now, o))
+        if (now != NULL &&
+            (fit_same_aggregate(now, o) || fit_migrates_agg(now, o)))
             continue;
         if (now == NULL)
             fit_lost(f, step, true, "aggregate %s removed",
@@ -235,6 +286,21 @@ set_places(struct fit *f, const struct opt *is, const struct opt *was)
     }
 }
 
+/* Note which accumulators pass through migrate. */
+static void
+set_migrates(struct fit *f, const struct opt *is, const struct opt *was)
+{
+    const struct opt *aggs = opt_get(is, "aggs"), *o, *old;
+    bool *due = arena_alloc(&f->p->arena, aggs->len * sizeof *due);
+    size_t i = 0;
+
+    for (o = aggs->first; o != NULL; o = o->next, i++) {
+        old = fit_find(opt_get(was, "aggs"), opt_str(o, "name", ""));
+        due[i] = old != NULL && fit_migrates_agg(o, old);
+    }
+    fit_migrate(f, is, aggs, due);
+}
+
 /* Tell which aggregates begin empty in the windows that are open. */
 static void
 tell_added(struct fit *f, const struct opt *is, const struct opt *was)
@@ -274,6 +340,7 @@ fit_aggregate(struct fit *f, const struct opt *is, const struct opt *was)
     } else if (keeps_aggs(f, step, opt_get(is, "aggs"), opt_get(was, "aggs"))) {
         fit_kept(f, is, was);
         set_places(f, is, was);
+        set_migrates(f, is, was);
         tell_added(f, opt_get(is, "aggs"), opt_get(was, "aggs"));
     }
     buf_fini(&a);
@@ -361,7 +428,7 @@ fit_step(struct fit *f, const struct opt *is)
     const struct opt *was = fit_find(opt_get(f->was, "steps"), name);
 
     if (was == NULL)
-        add(f, name, FIT_NEW, "");
+        fit_add(f, name, FIT_NEW, "", "");
     else if (!opt_is(was, "kind", kind))
         fit_lost(f, name, true, "it was a step of kind %s, and is %s",
                  opt_str(was, "kind", ""), kind);
@@ -451,10 +518,13 @@ breaks_naming(const struct fit *f, const struct opt *is)
 }
 
 static void
-list_step(struct buf *out, struct err *e, const struct opt *step)
+list_step(struct fit *f, struct buf *out, struct err *e, const struct opt *step)
 {
     if (out->len == 0)
         err_where(e, "%s", opt_str(step, "place", ""));
+    fit_refuse(f, opt_str(step, "name", ""),
+               "name it first: steps with automatic names came, went or "
+               "moved");
     buf_addf(out, "%s%s (%s)", out->len > 0 ? ", " : "",
              opt_str(step, "name", ""), opt_str(step, "place", ""));
 }
@@ -471,11 +541,11 @@ check_names(struct fit *f, struct err *e)
     buf_init(&list);
     for (o = is->first; o != NULL; o = o->next)
         if (breaks_naming(f, o))
-            list_step(&list, &where, o);
+            list_step(f, &list, &where, o);
     for (o = opt_get(f->was, "steps")->first; o != NULL; o = o->next)
         if (is_auto(o) && is_keyed(o) &&
             fit_find(is, opt_str(o, "name", "")) == NULL)
-            list_step(&list, &where, o);
+            list_step(f, &list, &where, o);
     if (list.len > 0) {
         r = err_set(e, ERR_JOBFILE, "name these steps first: %s",
                     buf_cstr(&list));
@@ -503,6 +573,7 @@ check_job(struct fit *f, unsigned flags, struct err *e)
                       name, f->p->name);
         err_hint(e, "give the job its old name, or begin anew with --fresh");
         err_where(e, "%s", place);
+        fit_refuse(f, "(job)", e->msg);
         return ERR_JOBFILE;
     }
     if (max == (int64_t)f->p->max_parallelism)
@@ -514,6 +585,7 @@ check_job(struct fit *f, unsigned flags, struct err *e)
     err_hint(e, "set max_parallelism = %lld, or begin anew with --fresh",
              (long long)max);
     err_where(e, "%s", place);
+    fit_refuse(f, "(job)", e->msg);
     return ERR_JOBFILE;
 }
 
@@ -564,6 +636,8 @@ check_paths(struct fit *f, struct err *e)
                       "sink %s: the path is \"%s\", in the state it is "
                       "\"%s\", where its parts in progress lie",
                       opt_str(o, "name", ""), path, old);
+        fit_refuse(f, opt_str(o, "name", ""),
+                   "the directory of a file sink is fixed");
         err_hint(e, "set the path back, give the sink a new name with "
                     "--allow-state-loss, or begin anew with --fresh");
         err_where(e, "%s", opt_str(o, "place", ""));
@@ -607,20 +681,63 @@ check_losses(struct fit *f, struct err *e)
 
 /* --- the whole ----------------------------------------------------------- */
 
+/* The steps of the plan, kept ones and others, in its order. */
+static void
+fit_plan(struct fit *f)
+{
+    const struct opt *was = opt_get(f->was, "steps"), *o;
+    const struct plan *p = f->p;
+    const char *name;
+    uint32_t i;
+
+    for (i = 0; i < p->step_count; i++) {
+        name = p->steps[i].name;
+        o = fit_find(opt_get(f->is, "steps"), name);
+        if (o != NULL && plan_step_in_rounds(&p->steps[i])) {
+            fit_step(f, o);
+            continue;
+        }
+        o = fit_find(opt_get(f->is, "others"), name);
+        if (o == NULL || p->steps[i].kind == STEP_LOCAL)
+            continue;
+        if (keeps(fit_find(was, name)))
+            fit_lost(f, name, true, "it was a step of kind %s, and is %s",
+                     opt_str(fit_find(was, name), "kind", ""),
+                     opt_str(o, "kind", ""));
+        else
+            fit_other(f, o, fit_find(opt_get(f->was, "others"), name));
+    }
+}
+
 static void
 fit_steps(struct fit *f)
 {
     const struct opt *is = opt_get(f->is, "steps");
+    const struct opt *others = opt_get(f->is, "others");
     const struct opt *was = opt_get(f->was, "steps"), *o;
+    const struct opt *gone = opt_get(f->was, "others");
+    const char *name;
 
-    f->ret->steps = arena_alloc(&f->ret->arena, (is->len + was->len + 1) *
-                                                    sizeof *f->ret->steps);
-    for (o = is->first; o != NULL; o = o->next)
-        fit_step(f, o);
-    for (o = was->first; o != NULL; o = o->next)
-        if (keeps(o) && fit_find(is, opt_str(o, "name", "")) == NULL)
-            fit_lost(f, opt_str(o, "name", ""), true, "%s removed (%s)",
-                     opt_str(o, "kind", ""), opt_str(o, "place", ""));
+    f->ret->steps =
+        arena_alloc(&f->ret->arena, (is->len + others->len + was->len +
+                                     (gone != NULL ? gone->len : 0) + 1) *
+                                        sizeof *f->ret->steps);
+    fit_plan(f);
+    for (o = was->first; o != NULL; o = o->next) {
+        name = opt_str(o, "name", "");
+        if (fit_find(is, name) != NULL || fit_find(others, name) != NULL)
+            continue;
+        if (keeps(o))
+            fit_lost(f, name, true, "%s removed (%s)", opt_str(o, "kind", ""),
+                     opt_str(o, "place", ""));
+        else
+            fit_add(f, name, FIT_REMOVED, "", "");
+    }
+    for (o = gone != NULL ? gone->first : NULL; o != NULL; o = o->next) {
+        name = opt_str(o, "name", "");
+        if (fit_find(is, name) == NULL && fit_find(others, name) == NULL)
+            fit_add(f, name, FIT_REMOVED, "", "");
+    }
 }
 
 int
@@ -636,8 +753,10 @@ plan_fit_check(struct plan *p, const char *json, size_t len, unsigned flags,
     arena_init(a);
     ret->steps = NULL;
     ret->count = 0;
-    for (i = 0; i < p->step_count; i++)
+    for (i = 0; i < p->step_count; i++) {
         p->steps[i].places = NULL;
+        p->steps[i].migrates = NULL;
+    }
     buf_init(&own);
     plan_state_put(p, &own);
     r = plan_state_read(own.data, own.len, a, &f.is, e);

@@ -30,6 +30,24 @@ void fit_lost(struct fit *f, const char *step, bool drop, const char *fmt, ...)
 void fit_kept(struct fit *f, const struct opt *is, const struct opt *was);
 /** Say something about the step noted last. */
 void fit_tell(struct fit *f, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/** Note one entry; one of this name is there already only if it is lost. */
+void fit_add(struct fit *f, const char *step, enum fit_verdict verdict,
+             const char *why, const char *note);
+/** Refuse a step: its entry, or a new one. */
+void fit_refuse(struct fit *f, const char *step, const char *why);
+/** fit_code.c: compare a step that keeps nothing. @param was may be NULL. */
+void fit_other(struct fit *f, const struct opt *is, const struct opt *was);
+/** fit_code.c: append what changed around the state of a step.
+ * @return whether its functions or options did, as far as one can say. */
+bool fit_note(const struct opt *is, const struct opt *was, struct buf *note);
+/** fit_code.c: whether an aggregate or handle has `migrate` and its
+ * declaration is another. @thread any. */
+bool fit_migrates_agg(const struct opt *is, const struct opt *was);
+bool fit_migrates_handle(const struct opt *is, const struct opt *was);
+/** fit_code.c: let a step pass these members of a list (of aggregates or
+ * handles; `due` is list->len long) through migrate, if any is due. */
+void fit_migrate(struct fit *f, const struct opt *is, const struct opt *list,
+                 const bool *due);
 /** The member of a list with this name, or NULL. @thread any. */
 const struct opt *fit_find(const struct opt *list, const char *name);
 /** Whether keys are equal by what they read; what a column is called only

@@ -15,9 +15,9 @@ lost_change(struct fit *f, const char *step, const char *name, struct buf *was,
     buf_fini(is);
 }
 
-/* Whether a handle that is there in both still reads what it wrote: of the
- * same kind, and accumulators of the same aggregate. Times to live and
- * functions may change. */
+/* Whether a handle that is there in both still reads what it wrote, as it is
+ * or through migrate: of the same kind, and accumulators of the same
+ * aggregate. Times to live and functions may change. */
 static bool
 keeps_handle(struct fit *f, const char *step, const struct opt *is,
              const struct opt *was)
@@ -27,6 +27,8 @@ keeps_handle(struct fit *f, const char *step, const struct opt *is,
 
     if (same && (!opt_is(is, "kind", "aggregating") ||
                  fit_same_aggregate(opt_get(is, "agg"), opt_get(was, "agg"))))
+        return true;
+    if (fit_migrates_handle(is, was))
         return true;
     buf_init(&name);
     buf_init(&a);
@@ -56,6 +58,22 @@ list_missing(struct buf *out, const struct opt *list, const struct opt *other)
                      opt_str(o, "name", ""));
 }
 
+/* Note which handles pass their values through migrate. */
+static void
+set_migrates(struct fit *f, const struct opt *is, const struct opt *was)
+{
+    const struct opt *now = opt_get(is, "state"), *o, *old;
+    size_t n = now != NULL ? now->len : 0, i = 0;
+    bool *due = arena_alloc(&f->p->arena, (n + 1) * sizeof *due);
+
+    for (o = n > 0 ? now->first : NULL; o != NULL; o = o->next, i++) {
+        old = fit_find(opt_get(was, "state"), opt_str(o, "name", ""));
+        due[i] = old != NULL && fit_migrates_handle(o, old);
+    }
+    if (n > 0)
+        fit_migrate(f, is, now, due);
+}
+
 /* Handles are told by name. One that is gone takes only its own with it. */
 static void
 fit_handles(struct fit *f, const struct opt *is, const struct opt *was)
@@ -74,8 +92,10 @@ fit_handles(struct fit *f, const struct opt *is, const struct opt *was)
     list_missing(&names, then, now);
     if (names.len > 0) {
         fit_lost(f, step, false, "state %s removed", buf_cstr(&names));
+        set_migrates(f, is, was);
     } else {
         fit_kept(f, is, was);
+        set_migrates(f, is, was);
         list_missing(&names, now, then);
         if (names.len > 0)
             fit_tell(f, "state %s added: it begins empty", buf_cstr(&names));

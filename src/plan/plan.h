@@ -24,7 +24,8 @@
  * step, all kinds: kind, name, auto (bool), place ("job.lua:6"),
  *   inputs = [{ step = index from 1, output = "main" or side output name,
  *   rebalance = bool, side = "right" (connect only) }], and as given:
- *   parallelism, slot_sharing_group, chaining, on_error.
+ *   parallelism, slot_sharing_group, chaining, on_error; code, a hash of its
+ *   functions and what they hold ("?" before it: not all could be read).
  * source: connector ("kafka" "file" "stdin" "generator" "lua"), conn = {...}.
  * event_time: field or func (neither: message timestamp), unit,
  *   out_of_orderness_ms, idle_ms (-1 never), all_idle_ms (-1 hold),
@@ -60,7 +61,8 @@
  *   state = [{ name, kind ("value" "list" "map" "reducing" "aggregating"),
  *   ttl_ms (-1 none), ttl_clock (absent: "event" if plan_step.event_time,
  *   else "processing"), ttl_update ("write" "read_and_write"), place, func
- *   (reducing), agg = an entry of aggs (aggregating) }] in byte order of
+ *   (reducing), agg = an entry of aggs (aggregating), migrate (function,
+ *   may be absent), migrate_text }] in byte order of
  *   names, right = { key, key_place, on_null } (connect), event_timer_place
  *   (where the job says register_event_timer, else absent).
  * dedup: keep ("first"), ttl_ms (-1 none).
@@ -165,6 +167,9 @@ struct plan_step {
                          aggset_set_places(); made by plan_fit_check().
                          (Handles of a process are told by their names.) */
     uint32_t places_min;
+    const bool *migrates; /* which members of `aggs`, or of `state`, pass what
+                             the state has through their migrate at a restore;
+                             NULL: none; made by plan_fit_check() */
 };
 
 struct plan_chain {

@@ -1,8 +1,11 @@
 #include "plan/fit.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "plan/fit_impl.h"
 
@@ -184,11 +187,38 @@ put_sink(struct buf *out, const struct opt *step)
         put_member(out, opt_get(step, "conn"), "path");
 }
 
+/* Hashes of the options and, where script/ made one, of the functions. */
 static void
-put_step(struct buf *out, const struct plan *p, const struct plan_step *s)
+put_hashes(struct buf *out, const struct plan_step *s)
 {
-    bool *seen = mem_zalloc(p->step_count * sizeof *seen);
+    static const char *const beside[] = {
+        "name",     "auto", "inputs", "parallelism", "slot_sharing_group",
+        "chaining", "code", "kind"};
+    const struct opt *o;
+    struct buf text;
+    char hash[17];
+    size_t i, n = sizeof beside / sizeof beside[0];
 
+    buf_init(&text);
+    for (o = s->opts->first; o != NULL; o = o->next) {
+        for (i = 0; i < n && strcmp(beside[i], o->name) != 0; i++)
+            continue;
+        if (i < n || is_left_out(o->name))
+            continue;
+        put_name(&text, o->name);
+        put_value(&text, o);
+    }
+    (void)snprintf(hash, sizeof hash, "%016" PRIx64,
+                   hash_key(text.data, text.len));
+    buf_fini(&text);
+    put_text(out, "opts", hash);
+    put_member(out, s->opts, "code");
+}
+
+/* What all steps have. */
+static void
+put_begin(struct buf *out, const struct plan_step *s)
+{
     buf_addc(out, '{');
     put_text(out, "name", s->name);
     put_text(out, "kind", plan_kind_logical(s->kind));
@@ -197,6 +227,15 @@ put_step(struct buf *out, const struct plan *p, const struct plan_step *s)
     put_text(out, "place", s->place);
     put_name(out, "parallelism");
     json_put_int(out, s->parallelism);
+    put_hashes(out, s);
+}
+
+static void
+put_step(struct buf *out, const struct plan *p, const struct plan_step *s)
+{
+    bool *seen = mem_zalloc(p->step_count * sizeof *seen);
+
+    put_begin(out, s);
     put_name(out, "from");
     buf_addc(out, '[');
     put_from(out, p, s, seen);
@@ -213,6 +252,34 @@ put_step(struct buf *out, const struct plan *p, const struct plan_step *s)
     else if (s->kind != STEP_EVENT_TIME)
         put_aggregate(out, s);
     buf_addc(out, '}');
+}
+
+/* Whether a step is one of the job file and keeps nothing. */
+static bool
+is_other(const struct plan_step *s)
+{
+    return !plan_step_in_rounds(s) && s->kind != STEP_LOCAL &&
+           s->kind != STEP_CLOCK;
+}
+
+static void
+put_others(struct buf *out, const struct plan *p)
+{
+    bool first = true;
+    uint32_t i;
+
+    put_name(out, "others");
+    buf_addc(out, '[');
+    for (i = 0; i < p->step_count; i++) {
+        if (!is_other(&p->steps[i]))
+            continue;
+        if (!first)
+            buf_addc(out, ',');
+        put_begin(out, &p->steps[i]);
+        buf_addc(out, '}');
+        first = false;
+    }
+    buf_addc(out, ']');
 }
 
 void
@@ -237,5 +304,7 @@ plan_state_put(const struct plan *p, struct buf *out)
         put_step(out, p, &p->steps[i]);
         first = false;
     }
-    buf_adds(out, "]}");
+    buf_addc(out, ']');
+    put_others(out, p);
+    buf_addc(out, '}');
 }

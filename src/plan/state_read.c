@@ -194,6 +194,23 @@ has_parts(const struct opt *step)
     return min > 0 && min <= (int64_t)aggs->len;
 }
 
+/* The list of steps that keep nothing may be absent. */
+static bool
+has_others(const struct opt *o)
+{
+    const struct opt *list = opt_get(o, "others"), *s;
+
+    if (list == NULL)
+        return true;
+    if (list->type != OPT_LIST)
+        return false;
+    for (s = list->first; s != NULL; s = s->next)
+        if (opt_str(s, "name", NULL) == NULL ||
+            opt_str(s, "kind", NULL) == NULL)
+            return false;
+    return true;
+}
+
 /* Whether the tree has what every reader of it relies on. */
 static bool
 is_whole(const struct opt *o)
@@ -202,7 +219,7 @@ is_whole(const struct opt *o)
     int64_t max = opt_int(o, "max_parallelism", 0);
 
     if (opt_str(o, "job", NULL) == NULL || max < 1 || max > UINT16_MAX ||
-        steps == NULL || steps->type != OPT_LIST)
+        steps == NULL || steps->type != OPT_LIST || !has_others(o))
         return false;
     for (s = steps->first; s != NULL; s = s->next)
         if (opt_str(s, "name", NULL) == NULL ||

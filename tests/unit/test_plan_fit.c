@@ -284,7 +284,8 @@ a_sink_that_keeps_nothing_may_go(void **state)
     meet(&f, IN PARTS("p", "3", "d") SINK("4", "1"), IN PARTS("p", "3", "d"),
          0);
     assert_int_equal(f.code, 0);
-    assert_int_equal(f.fit.count, 2);
+    assert_int_equal(f.fit.count, 3);
+    assert_int_equal(entry(&f, "out")->verdict, FIT_REMOVED);
     end(&f);
 }
 
