@@ -145,6 +145,7 @@ end
 
 function M.api.job(name, t)
   local place = where()
+  if host.call then fail(place, "job", "a test file has no job of its own; test.job names the file of one") end
   if the_job then fail(place, "job", "s.job was called already (%s); a file has one job", the_job.data.place) end
   if not check.is_name(name) then
     check.expected(place, "job", "first argument", "a name (letters, digits, _ and -, at most 64)", name)
@@ -173,6 +174,7 @@ end
 
 -- Called with what the job file returned; gives the tree.
 function M.finish(result)
+  if host.call then return require("streamlua.testfile").finish() end -- a test file
   local last = host.file .. ":" .. host.lines
   if #problems > 0 then error(M.usage(), 0) end
   for _, name in ipairs(check.names.sorted(host.params)) do

@@ -87,6 +87,14 @@ local text = {
   lua_sink = [[open:func write:func! flush:func close:func commit:func
     last_round:func on_error:enum(fail,skip,quarantine)]],
 
+  -- streamlua.test
+  test_job = [[set:table parallelism:int(1,32768) faults:bool]],
+  test_case = [[faults:bool timeout:period]],
+  test_push = [[key:any timestamp:int headers:table partition:int(0,65535)]],
+  test_expect = [[ordered:bool subset:bool meta:bool]],
+  test_take = [[meta:bool]],
+  test_restart = [[parallelism:int(1,32768)]],
+
   -- s.read
   read = [[path:string! format:enum(json,text,raw,csv;msgpack,avro,protobuf)
     bigint:enum(error,string,float) fields:any header:bool

@@ -158,6 +158,33 @@
 ---@field ttl_update? "write"|"read_and_write" # what renews it; write
 ---@field migrate? any # [3] not in this version
 
+---Of `test.job`; see types/streamlua/test.lua.
+---@class streamlua.test_job
+---@field set? table<string, string|number|boolean> # parameters, as --set
+---@field parallelism? integer # of all cases; 1, 2 and 4 in turn
+---@field faults? boolean # cases run with a crash after each step, too; false
+
+---@class streamlua.test_case
+---@field faults? boolean # as of `test.job`, which it overrides
+---@field timeout? streamlua.duration # how long a run of the case may take; "10s"
+
+---@class streamlua.test_push
+---@field key? any # message key: a string, or what is written as JSON
+---@field timestamp? integer # of the message, ms
+---@field headers? table # name = value, or a list of pairs { name, value }
+---@field partition? integer # from 0; 0
+
+---@class streamlua.test_expect
+---@field ordered? boolean # in this order; false
+---@field subset? boolean # a row may have more fields than are named; false
+---@field meta? boolean # rows are { value =, key =, timestamp =, tombstone = }; false
+
+---@class streamlua.test_take
+---@field meta? boolean # as of `t:expect`
+
+---@class streamlua.test_restart
+---@field parallelism? integer # from here on; as it was
+
 ---@class streamlua.read
 ---@field path string # relative to the job file
 ---@field format? "json"|"text"|"raw"|"csv" # json

@@ -155,4 +155,8 @@ script_host_lj(struct script *s)
     lua_setfield(L, -2, "params");
     push_opts_lj(L, s->conf.args);
     lua_setfield(L, -2, "args");
+    if (s->conf.test_call != NULL) {
+        lua_pushcfunction(L, script_test_call_lj);
+        lua_setfield(L, -2, "call");
+    }
 }

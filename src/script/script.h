@@ -39,6 +39,13 @@ struct script_conf {
     bool unsafe;
     uint64_t seed;           /* for math.random of this state */
     int64_t load_timeout_ms; /* first guess; the job's own lua options win */
+    /* A test file (script/test.h): what its cases call, by name. Arguments
+     * are a map, *ret stays NULL or is set to what the call gives, in `a`.
+     * @param where FILE:LINE of the call. */
+    int (*test_call)(void *arg, const char *call, const struct opt *args,
+                     const char *where, struct arena *a,
+                     const struct opt **ret, struct err *e);
+    void *test_arg;
 };
 
 /** Read a job file ("-" = stdin). @return 0 or ERR_JOBFILE. */

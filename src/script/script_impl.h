@@ -158,6 +158,8 @@ size_t script_skip_begin(const char *text, size_t len);
 void script_require_open_lj(struct script *s);
 /* host.c: push the table that lua/streamlua gets as its second argument. */
 void script_host_lj(struct script *s);
+/* test_host.c: call(name, arguments) for lua/streamlua/testfile.lua. */
+int script_test_call_lj(lua_State *L);
 /* read.c: read(options) for lua/streamlua. */
 int script_read_lj(lua_State *L);
 /* tree.c: the table at the top of the stack as a tree; functions are

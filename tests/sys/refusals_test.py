@@ -89,7 +89,11 @@ def calls_of_later_stages_are_named():
             ("top_k is", "top_k('x', 3)"),
             ("lookup is", "lookup {}")):
         refused(LATER % name, "local x = s." + args)
-    refused(LATER % r"streamlua\.test is", 'require "streamlua.test"')
+
+
+def tests_are_for_test_files():
+    refused(r"^job\.lua:3: require: streamlua\.test is for test files",
+            'require "streamlua.test"')
 
 
 def names_of_flink_and_sql_lead_to_ours():
@@ -385,6 +389,7 @@ TESTS = [
     units,
     steps_of_later_stages_are_named_on_every_object,
     calls_of_later_stages_are_named,
+    tests_are_for_test_files,
     names_of_flink_and_sql_lead_to_ours,
     options_of_later_stages_are_named,
     exactly_once_needs_what_a_round_needs,

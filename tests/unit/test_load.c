@@ -116,7 +116,7 @@ static const struct refusal later[] = {
     {"st:sink('o', s.stdout { format = 'avro' })",
      "job.lua:4: stdout: format = \"avro\" is not available"},
     {"require 'streamlua.test'",
-     "job.lua:4: streamlua.test is not available in this version"},
+     "job.lua:4: require: streamlua.test is for test files"},
     {"s.value_state { migrate = print }",
      "job.lua:4: value_state: option \"migrate\" is not available"},
     {"st:key_by('k'):dedup { ttl = false, keep = 'last' }",
