@@ -56,3 +56,151 @@ sim_take(struct sim *s, const char *sink, struct arena *a, struct sim_row **ret,
     *ret_count = n;
     return 0;
 }
+
+/* ---- counters ---- */
+
+struct counter {
+    const char *name;
+    size_t at; /* in struct step_sums */
+};
+
+/* The names of the summary (API.md section 9). */
+static const struct counter counters[] = {
+    {"records_in", offsetof(struct step_sums, records_in)},
+    {"records_out", offsetof(struct step_sums, records_out)},
+    {"bytes_in", offsetof(struct step_sums, bytes_in)},
+    {"bytes_out", offsetof(struct step_sums, bytes_out)},
+    {"late", offsetof(struct step_sums, late)},
+    {"late_windows", offsetof(struct step_sums, late_windows)},
+    {"incomplete", offsetof(struct step_sums, incomplete)},
+    {"keys", offsetof(struct step_sums, keys)},
+    {"local.records_in", offsetof(struct step_sums, local_in)},
+    {"local.partials_out", offsetof(struct step_sums, local_out)},
+    {"timers.unfired", offsetof(struct step_sums, timers_unfired)},
+    {"timers.discarded", offsetof(struct step_sums, timers_discarded)},
+};
+
+/* Those by cause: "dropped.late". */
+static const struct counter by_cause[] = {
+    {"dropped.", offsetof(struct step_sums, dropped)},
+    {"errors.", offsetof(struct step_sums, errors)},
+    {"quarantined.", offsetof(struct step_sums, quarantined)},
+};
+
+enum {
+    COUNTERS = sizeof counters / sizeof *counters,
+    BY_CAUSE = sizeof by_cause / sizeof *by_cause
+};
+
+static uint64_t
+count_at(const struct step_sums *s, size_t at)
+{
+    uint64_t n;
+
+    memcpy(&n, (const char *)s + at, sizeof n);
+    return n;
+}
+
+static bool
+find_by_cause(const struct step_sums *s, const char *name, int64_t *ret)
+{
+    size_t i, len;
+    int c;
+
+    for (i = 0; i < BY_CAUSE; i++) {
+        len = strlen(by_cause[i].name);
+        if (strncmp(name, by_cause[i].name, len) != 0)
+            continue;
+        for (c = CAUSE_NONE + 1; c < CAUSE_COUNT; c++)
+            if (strcmp(name + len, err_cause_name((enum err_cause)c)) == 0) {
+                *ret = (int64_t)count_at(s, by_cause[i].at +
+                                                (size_t)c * sizeof(uint64_t));
+                return true;
+            }
+    }
+    return false;
+}
+
+static bool
+find_counter(const struct step_sums *s, const char *name, int64_t *ret)
+{
+    size_t i;
+
+    for (i = 0; i < COUNTERS; i++)
+        if (strcmp(name, counters[i].name) == 0) {
+            *ret = (int64_t)count_at(s, counters[i].at);
+            return true;
+        }
+    return find_by_cause(s, name, ret);
+}
+
+static int
+no_counter(const char *name, struct err *e)
+{
+    struct buf b;
+    size_t i;
+
+    buf_init(&b);
+    for (i = 0; i < COUNTERS; i++)
+        buf_addf(&b, "%s, ", counters[i].name);
+    for (i = 0; i < BY_CAUSE; i++)
+        buf_addf(&b, "%s%sCAUSE", i != 0 ? ", " : "", by_cause[i].name);
+    (void)err_set(e, ERR_USAGE, "there is no counter \"%s\"; there are: %s",
+                  name, buf_cstr(&b));
+    buf_fini(&b);
+    return ERR_USAGE;
+}
+
+static const struct plan_step *
+find_step(const struct plan *p, const char *name)
+{
+    uint32_t i;
+
+    for (i = 0; i < p->step_count; i++)
+        if (p->steps[i].number > 0 && p->steps[i].kind != STEP_LOCAL &&
+            strcmp(p->steps[i].name, name) == 0)
+            return &p->steps[i];
+    return NULL;
+}
+
+static int
+no_step(const struct plan *p, const char *name, struct err *e)
+{
+    struct buf b;
+    uint32_t i;
+
+    buf_init(&b);
+    for (i = 0; i < p->step_count; i++)
+        if (p->steps[i].number > 0 && p->steps[i].kind != STEP_LOCAL)
+            buf_addf(&b, "%s%s", b.len != 0 ? ", " : "", p->steps[i].name);
+    (void)err_set(e, ERR_USAGE, "the job has no step \"%s\"; it has: %s", name,
+                  buf_cstr(&b));
+    buf_fini(&b);
+    return ERR_USAGE;
+}
+
+/* A look at a job that failed is given its error. */
+static int
+look(struct sim *s, struct err *e)
+{
+    int r = sim_failed(s, e);
+
+    return r != 0 ? r : sim_round(s, e);
+}
+
+int
+sim_counter(struct sim *s, const char *step, const char *name, int64_t *ret,
+            struct err *e)
+{
+    const struct plan_step *p;
+    struct step_sums sums;
+    int r = look(s, e);
+
+    if (r != 0)
+        return r;
+    p = find_step(box_job(s->box)->plan, step);
+    if (p == NULL)
+        return no_step(box_job(s->box)->plan, step, e);
+    step_sums(box_job(s->box), p->logical, &sums);
+    return find_counter(&sums, name, ret) ? 0 : no_counter(name, e);
+}
