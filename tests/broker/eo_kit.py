@@ -149,6 +149,7 @@ def fault_binary():
 
 class EoJob(kit.Job):
     """A job of this test; start() runs it (again)."""
+    text = TEXT
     start_fault = None  # for every start that names no other
 
     def __init__(self, count=20000, binary=None, servers=None, live=None,
@@ -167,7 +168,7 @@ class EoJob(kit.Job):
         self.seen = collections.Counter()
         if binary is not None:
             self.binary = binary
-        super().__init__(TEXT)
+        super().__init__(self.text)
 
     def start(self, *flags, fault=None, stderr=None, data_dir=None, **params):
         """Start it; without being asked to, only the folder is made."""
@@ -177,8 +178,7 @@ class EoJob(kit.Job):
         fault = fault or self.start_fault
         self.env = {"STREAMLUA_FAULT": fault} if fault else {}
         args = list(flags)
-        given = dict({"name": self.name, "from": self.input, "to": self.out},
-                     **self.params)
+        given = dict(self.topics(), name=self.name, **self.params)
         given.update(params)
         for k, v in given.items():
             args += ["--set", "%s=%s" % (k, v)]
@@ -187,6 +187,10 @@ class EoJob(kit.Job):
         if data_dir:
             args += ["--data-dir", data_dir]
         return super().start(*args, stderr=stderr)
+
+    def topics(self):
+        """Parameters that name its topics."""
+        return {"from": self.input, "to": self.out}
 
     def __exit__(self, *exc):
         if self.live is not None and not self.live.over.is_set():
