@@ -8,9 +8,10 @@ libsimdjson-dev libck-dev libxxhash-dev"
 
 # What the tests need beside: the second compiler with its sanitizer and
 # fuzzer runtimes, the formatter, Python for whole-job tests, Java and Maven
-# for a real Apache Kafka.
+# for a real Apache Kafka; LuaSQL and PostgreSQL for the jobs on databases
+# (their tests start a server of their own).
 CHECK_PACKAGES="clang libclang-rt-14-dev clang-format python3 lua5.4 git
-openjdk-17-jre-headless maven"
+openjdk-17-jre-headless maven lua-sql-sqlite3 lua-sql-postgres postgresql"
 
 say() { printf '\n== %s\n' "$*"; }
 

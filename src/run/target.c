@@ -291,19 +291,24 @@ ask(struct target *t, const struct conn_round *round, struct err *e)
     return e->code;
 }
 
+/* As if the answer were lost. */
+static int
+unknown(const char *point, struct err *e)
+{
+    (void)err_set(e, ERR_UNAVAILABLE, "fault point %s", point);
+    e->flags |= ERR_RETRIABLE;
+    return e->code;
+}
+
 int
 target_commit(struct target *t, const struct conn_round *round, struct err *e)
 {
     int r;
 
-    if (fault_hit("target_commit")) {
-        e->flags |= ERR_RETRIABLE;
-        return err_set(e, ERR_UNAVAILABLE, "fault point target_commit");
-    }
+    if (fault_hit("target_commit"))
+        return unknown("target_commit", e);
     r = ask(t, round, e);
-    if (r == 0 && fault_hit("target_committed")) {
-        r = err_set(e, ERR_UNAVAILABLE, "fault point target_committed");
-        e->flags |= ERR_RETRIABLE;
-    }
+    if (r == 0 && fault_hit("target_committed"))
+        return unknown("target_committed", e);
     return r;
 }

@@ -246,6 +246,61 @@ a_refusal_says_who_wrote_the_marker_and_both_lineages(void **state)
     assert_non_null(strstr(e.msg, "a redo of 6"));
 }
 
+/* A Lua sink's target that keeps no token knows neither lineage nor attempt:
+ * numbers alone decide. */
+static void
+numbers_alone_decide_where_the_target_keeps_no_token(void **state)
+{
+    static const struct {
+        enum dir dir;
+        enum mark mark;
+        enum conn_recover recover;
+        char want;
+    } cases[] = {
+        {EMPTY, NONE, RECOVER_NOT, 'R'},
+        {EMPTY, EQUAL, RECOVER_NOT, 'R'},
+        {EMPTY, AHEAD, RECOVER_NOT, 'X'},
+        {EMPTY, AHEAD, RECOVER_DISCARD, 'R'},
+        {EMPTY, AHEAD, RECOVER_FRESH, 'R'},
+        {FIRST_REDO, NONE, RECOVER_NOT, 'D'},
+        {FIRST_REDO, NEXT, RECOVER_NOT, 'C'},
+        {AT_N, NONE, RECOVER_NOT, 'X'},
+        {AT_N, BEHIND, RECOVER_NOT, 'X'},
+        {AT_N, EQUAL, RECOVER_NOT, 'R'},
+        {AT_N, NEXT, RECOVER_NOT, 'X'},
+        {AT_N, AHEAD, RECOVER_REWIND, 'R'},
+        {AT_N_REDO, EQUAL, RECOVER_NOT, 'D'},
+        {AT_N_REDO, NEXT, RECOVER_NOT, 'C'},
+        {AT_N_REDO, AHEAD, RECOVER_NOT, 'X'},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct situation s = {.dir = cases[i].dir,
+                              .mark = cases[i].mark,
+                              .has_target = true,
+                              .had_txn = true,
+                              .other_lineage = true,
+                              .other_owner = true,
+                              .recover = cases[i].recover};
+        struct decide_in in = input_of(&s);
+        struct err e;
+
+        err_clear(&e);
+        in.sink = "balances";
+        in.numbers_only = true;
+        assert_int_equal(letter(decide(&in, &e)), cases[i].want);
+        if (cases[i].want != 'X')
+            continue;
+        assert_int_equal(e.code, ERR_CONFIG);
+        assert_non_null(strstr(e.msg, "last_round of balances is "));
+        assert_null(strstr(e.msg, "Kafka"));
+        assert_null(strstr(e.msg, "22222222"));
+        assert_true(e.hint[0] != '\0');
+    }
+}
+
 int
 main(void)
 {
@@ -254,6 +309,7 @@ main(void)
         cmocka_unit_test(
             a_redo_without_any_marker_is_not_discarded_under_another_prefix),
         cmocka_unit_test(a_refusal_says_who_wrote_the_marker_and_both_lineages),
+        cmocka_unit_test(numbers_alone_decide_where_the_target_keeps_no_token),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

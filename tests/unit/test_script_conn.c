@@ -482,6 +482,165 @@ a_retriable_error_of_a_sink_is_for_the_restart_policy(void **state)
     job_free(&j);
 }
 
+/* A sink with commit, and what its target was told, in order. */
+struct target_job {
+    struct job_of j;
+    struct sink *sink;
+    struct sink_task *task;
+};
+
+static void
+target_open(struct target_job *t, const char *code, uint64_t round)
+{
+    static const uint8_t lineage[CONN_LINEAGE_SIZE];
+    static struct conn_ckpt ckpt;
+    struct conn_env env = {.job = "t", .step = "out", .place = "job.lua:3"};
+    struct conn_task conf = {.wake = no_wake};
+    char text[4096];
+
+    (void)snprintf(text, sizeof text,
+                   "local s = require 'streamlua'\n"
+                   "local job = s.job 't'\n"
+                   "local log, round, token = {}, nil, nil\n"
+                   "local function say(what) log[#log + 1] = what end\n"
+                   "local function told() local t = table.concat(log, ' ') "
+                   "log = {} error(t) end\n"
+                   "job:source('in', s.generator { fields = { a = 1 } })"
+                   ":sink('out', s.sink {\n%s\n})\nreturn job\n",
+                   code);
+    job_load_text(&t->j, text);
+    ckpt = (struct conn_ckpt){.lineage = lineage, .round = round};
+    env.ckpt = &ckpt;
+    env.opts = opt_get(job_step(t->j.s, "sink"), "conn");
+    conf.script = t->j.s;
+    assert_int_equal(script_sink_type.open(&env, &t->sink, &t->j.e), 0);
+    assert_int_equal(
+        script_sink_type.task_new(t->sink, &conf, &t->task, &t->j.e), 0);
+}
+
+static void
+target_close(struct target_job *t)
+{
+    script_sink_type.task_free(&t->task);
+    script_sink_type.close(&t->sink);
+    job_free(&t->j);
+}
+
+static void
+target_write(struct target_job *t)
+{
+    uint64_t bytes;
+
+    job_record(&t->j, "{\"i\":1}");
+    assert_int_equal(
+        script_sink_type.write(t->task, &t->j.rec, NULL, 0, &bytes, &t->j.e),
+        0);
+}
+
+static const char target_code[] =
+    "open = function() say 'open' end,\n"
+    "write = function(b) say('write' .. #b) end,\n"
+    "flush = function() say 'flush' end,\n"
+    "last_round = function() say 'last' if #log > 9 then told() end "
+    "return round, token end,\n"
+    "commit = function(n, t) say('commit' .. n .. t) round, token = n, t "
+    "if n == 9 then told() end end,\n"
+    "close = function() end";
+
+static void
+nothing_is_written_between_a_barrier_and_its_commit(void **state)
+{
+    struct conn_round one = {.round = 1, .token = "a"};
+    struct conn_round nine = {.round = 9, .token = "b"};
+    struct target_job t;
+    struct buf b;
+    uint32_t i;
+
+    (void)state;
+    buf_init(&b);
+    target_open(&t, target_code, 0);
+    target_write(&t);
+    assert_int_equal(script_sink_type.flush(t.task, &t.j.e), 0);
+    assert_int_equal(script_sink_type.snapshot(t.task, 1, &b, &t.j.e), 0);
+
+    target_write(&t);
+    assert_int_equal(script_sink_type.batch_end(t.task, &t.j.e), 0);
+    assert_int_equal(script_sink_type.flush(t.task, &t.j.e), ERR_AGAIN);
+    assert_true(script_sink_type.ready(t.task));
+    for (i = 0; i < 100000 && script_sink_type.ready(t.task); i++)
+        target_write(&t);
+    assert_in_range(i, 1000, 10000); /* it is full at some time */
+
+    assert_int_equal(script_sink_type.commit(t.task, &one, &t.j.e), 0);
+    assert_true(script_sink_type.ready(t.task));
+    assert_int_equal(script_sink_type.flush(t.task, &t.j.e), 0);
+    assert_int_equal(script_sink_type.commit(t.task, &nine, &t.j.e), ERR_FAIL);
+    assert_non_null(strstr(
+        t.j.e.msg, "open last write1 flush commit1a write4096 flush commit9b"));
+    assert_false(script_sink_type.ready(t.task)); /* nothing after a failure */
+    assert_int_equal(script_sink_type.flush(t.task, &t.j.e), ERR_AGAIN);
+    buf_fini(&b);
+    target_close(&t);
+}
+
+static void
+what_last_round_answers_is_checked(void **state)
+{
+    static const struct {
+        const char *code, *want;
+    } bad[] = {
+        {"'7'", "last_round: returned a string; expected the integer"},
+        {"1.5", "last_round: returned a number; expected the integer"},
+        {"-1", "last_round: returned a number; expected the integer"},
+        {"1, {}", "last_round: returned a table as the token"},
+        {"1, ('x'):rep(500)", "last_round: returned a token that commit()"},
+        {"1, 'a\\0b'", "last_round: returned a token that commit()"},
+    };
+    struct conn_round now;
+    struct target_job t;
+    char code[512];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        (void)snprintf(code, sizeof code,
+                       "write = print, commit = print,\n"
+                       "last_round = function() return %s end",
+                       bad[i].code);
+        target_open(&t, code, 0);
+        assert_int_equal(script_sink_type.last_round(t.task, &now, &t.j.e),
+                         ERR_FAIL);
+        assert_non_null(strstr(t.j.e.msg, bad[i].want));
+        assert_string_equal(t.j.e.where, "job.lua:8");
+        target_close(&t);
+    }
+    target_open(&t,
+                "write = print, commit = print,\n"
+                "last_round = function() return 7, 'tok' end",
+                7);
+    assert_int_equal(script_sink_type.last_round(t.task, &now, &t.j.e), 0);
+    assert_true(now.found);
+    assert_int_equal(now.round, 7);
+    assert_string_equal(now.token, "tok");
+    target_close(&t);
+}
+
+static void
+a_target_that_moved_since_the_start_ends_the_job(void **state)
+{
+    struct target_job t;
+
+    (void)state;
+    target_open(&t,
+                "write = print, commit = print,\n"
+                "last_round = function() return 8 end",
+                7);
+    assert_int_equal(script_sink_type.flush(t.task, &t.j.e), ERR_BUSY);
+    assert_non_null(strstr(t.j.e.msg, "has checkpoint 8, this job goes on "
+                                      "from 7"));
+    target_close(&t);
+}
+
 int
 main(void)
 {
@@ -498,6 +657,9 @@ main(void)
         cmocka_unit_test(damaged_positions_are_refused),
         cmocka_unit_test(sink_gets_the_batch_as_a_list),
         cmocka_unit_test(a_retriable_error_of_a_sink_is_for_the_restart_policy),
+        cmocka_unit_test(nothing_is_written_between_a_barrier_and_its_commit),
+        cmocka_unit_test(what_last_round_answers_is_checked),
+        cmocka_unit_test(a_target_that_moved_since_the_start_ends_the_job),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
