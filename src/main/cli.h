@@ -22,7 +22,7 @@
 #include "base/err.h"
 #include "base/opts.h"
 
-enum { CLI_MULTI_MAX = 256, CLI_OPERANDS_MAX = 4 };
+enum { CLI_MULTI_MAX = 256, CLI_OPERANDS_MAX = 256 };
 
 enum cli_verb_id {
     VERB_RUN,
@@ -30,6 +30,7 @@ enum cli_verb_id {
     VERB_EXPLAIN,
     VERB_SAVEPOINT,
     VERB_STATE,
+    VERB_TEST,
     VERB_NEW,
     VERB_SIZE,
     VERB_VERSION,
@@ -43,13 +44,14 @@ enum { /* which verbs take a flag */
        FOR_EXPLAIN = 1u << VERB_EXPLAIN,
        FOR_SAVEPOINT = 1u << VERB_SAVEPOINT,
        FOR_STATE = 1u << VERB_STATE,
+       FOR_TEST = 1u << VERB_TEST,
        FOR_NEW = 1u << VERB_NEW,
        FOR_SIZE = 1u << VERB_SIZE,
        FOR_VERSION = 1u << VERB_VERSION,
        FOR_HELP = 1u << VERB_HELP,
        FOR_JOB = FOR_RUN | FOR_CHECK | FOR_EXPLAIN,
-       FOR_ALL = FOR_JOB | FOR_SAVEPOINT | FOR_STATE | FOR_NEW | FOR_SIZE |
-                 FOR_VERSION | FOR_HELP,
+       FOR_ALL = FOR_JOB | FOR_SAVEPOINT | FOR_STATE | FOR_TEST | FOR_NEW |
+                 FOR_SIZE | FOR_VERSION | FOR_HELP,
 };
 
 enum cli_flag_id {
@@ -75,6 +77,11 @@ enum cli_flag_id {
     FLAG_DRAIN,
     FLAG_AT,
     FLAG_LIMIT,
+    FLAG_FILTER,
+    FLAG_OUTPUT,
+    FLAG_SEED,
+    FLAG_UPDATE,
+    FLAG_COVERAGE,
     FLAG_TEMPLATE,
     FLAG_FORCE,
     FLAG_RATE,

@@ -19,6 +19,7 @@ int cmd_check(struct cli *c);
 int cmd_explain(struct cli *c);
 int cmd_savepoint(struct cli *c);
 int cmd_state(struct cli *c);
+int cmd_test(struct cli *c);
 int cmd_new(struct cli *c);
 int cmd_size(struct cli *c);
 int cmd_version(struct cli *c);

@@ -7,7 +7,8 @@
 static const char exit_codes[] =
     "Exit codes\n"
     "  0    ok; also after SIGTERM or SIGINT when everything was finished\n"
-    "  1    the job failed; no such key, damage, a difference (state)\n"
+    "  1    the job or a test failed; no such key, damage, a difference "
+    "(state)\n"
     "  64   wrong call\n"
     "  65   bad or unreadable job file\n"
     "  69   broker unavailable, or the job does not run\n"
@@ -75,6 +76,9 @@ static const char *const operand_help[VERB_COUNT] = {
     [VERB_SAVEPOINT] =
         "  JOB is a job's name under --data-dir, or the path of its directory\n"
         "  with a / in it. The path of the savepoint is printed.\n",
+    [VERB_TEST] =
+        "  FILE is a test file NAME_test.lua, or the job NAME.lua beside one;\n"
+        "  DIR stands for all *_test.lua in it. None: the current folder.\n",
     [VERB_NEW] = "  NAME is the folder that is made; its last part is the "
                  "job's name.\n"
                  "  The next two commands are printed.\n",

@@ -87,9 +87,9 @@ main(int argc, char **argv)
     static int (*const verbs[VERB_COUNT])(struct cli *) = {
         [VERB_RUN] = cmd_run,         [VERB_CHECK] = cmd_check,
         [VERB_EXPLAIN] = cmd_explain, [VERB_SAVEPOINT] = cmd_savepoint,
-        [VERB_STATE] = cmd_state,     [VERB_NEW] = cmd_new,
-        [VERB_SIZE] = cmd_size,       [VERB_VERSION] = cmd_version,
-        [VERB_HELP] = cmd_help,
+        [VERB_STATE] = cmd_state,     [VERB_TEST] = cmd_test,
+        [VERB_NEW] = cmd_new,         [VERB_SIZE] = cmd_size,
+        [VERB_VERSION] = cmd_version, [VERB_HELP] = cmd_help,
     };
     struct cli c;
     struct err e;

@@ -48,7 +48,7 @@ struct script {
     /* Private to load.c, watch.c and sandbox.c. */
     _Atomic(lua_State *) running; /* L, or the coroutine that runs now */
     _Atomic uintptr_t thread;     /* pthread_t of the running call */
-    int64_t load_began;           /* monotonic ns, 0 = no count hook */
+    int64_t load_began;           /* real ns, 0 = no count hook */
     bool load_over;            /* load_timeout has passed, or at the end ... */
     bool closing;              /* ... call_timeout */
     const void *globals;       /* identity of the table jobs see as _G */

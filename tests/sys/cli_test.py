@@ -66,7 +66,9 @@ def wrong_calls_are_one_line_and_a_hint():
     refused(["rollback", "x"], "is not available in this version")
     refused(["run", "--watch", "x.lua"], "is not available in this version")
     refused(["help", "chek"], "did you mean check?")
-    refused(["--filter", "x", "test"], "streamlua test is not available in")
+    refused(["--filter", "x", "run", "x.lua"], "--filter")
+    refused(["test", "--output", "xml"], "--output: expected text|tap|junit")
+    refused(["test", "--seed", "x"], "--seed: expected a number")
     refused(["tap", "-n", "5", "x"], "streamlua tap is not available in")
 
 

@@ -82,8 +82,7 @@ names_of_later_versions_are_refused_by_name(void **state)
     (void)state;
     refused("rollback j",
             "streamlua rollback is not available in this version");
-    refused("test --filter x",
-            "streamlua test is not available in this version");
+    refused("top --filter x", "streamlua top is not available in this version");
     refused("run --watch j.lua", "--watch is not available in this version");
     refused("run --accept-code j.lua",
             "--accept-code is not available in this version");
