@@ -9,10 +9,12 @@
 #include "base/mem.h"
 #include "main/cli_value.h"
 #include "main/cmd.h"
+#include "main/job_dir.h"
 #include "main/state_diff.h"
-#include "main/state_keyed.h"
+#include "main/state_open.h"
 #include "main/state_print.h"
 #include "main/text_table.h"
+#include "run/state_keyed.h"
 
 enum { LIMIT_MAX = INT32_MAX, NOT_FOUND = 1 };
 
@@ -36,11 +38,10 @@ failed(const struct ask *a, const struct err *e)
 static int
 open_view(struct ask *a, unsigned operand, struct state_view *v, struct err *e)
 {
-    int r = state_view_open(a->cli, a->cli->operands[operand], v, e);
+    int r = state_open(a->cli, a->cli->operands[operand], v, e);
 
     if (r == 0 && v->round == 0)
-        log_line(LOG_WARN, "no checkpoint is complete yet in '%s'",
-                 v->job.path);
+        log_line(LOG_WARN, "no checkpoint is complete yet in '%s'", v->path);
     return r;
 }
 
@@ -442,7 +443,7 @@ do_verify(struct ask *a, struct err *e)
     int r;
 
     /* Names it as the other forms do; what is damaged is found below. */
-    r = state_view_open(a->cli, a->cli->operands[1], &v, e);
+    r = state_open(a->cli, a->cli->operands[1], &v, e);
     state_view_close(&v);
     if (r == ERR_USAGE)
         return r;

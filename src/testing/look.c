@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "run/state_text.h"
 #include "testing/sim_impl.h"
 
 static int
@@ -203,4 +204,77 @@ sim_counter(struct sim *s, const char *step, const char *name, int64_t *ret,
         return no_step(box_job(s->box)->plan, step, e);
     step_sums(box_job(s->box), p->logical, &sums);
     return find_counter(&sums, name, ret) ? 0 : no_counter(name, e);
+}
+
+/* ---- state ---- */
+
+static void
+put_rows(const struct state_step *step, const struct state_rows *rows,
+         const int64_t *window_start, struct buf *out)
+{
+    size_t i;
+
+    for (i = 0; i < rows->n; i++) {
+        const struct state_row *row = &rows->items[i];
+
+        if (window_start != NULL && row->start != *window_start)
+            continue;
+        buf_addc(out, '{');
+        state_put_head(out, step, row);
+        state_put_value(out, row);
+        buf_adds(out, "}\n");
+    }
+}
+
+static int
+read_rows(struct state_step *step, const char *key_json,
+          struct state_rows *rows, struct err *e)
+{
+    struct state_pick one;
+    struct buf key;
+    int r;
+
+    buf_init(&key);
+    r = state_read_key(step, key_json, &key, e);
+    if (r == 0) {
+        one = state_pick_key(step->view, key.data, key.len);
+        r = state_rows_read(step, &one, rows, e);
+    }
+    if (r == 0)
+        state_rows_sort(rows);
+    buf_fini(&key);
+    return r;
+}
+
+int
+sim_state(struct sim *s, const char *step, const char *key_json,
+          const int64_t *window_start, struct buf *out, struct err *e)
+{
+    struct state_code code = {.params = s->conf.params,
+                              .args = s->conf.args,
+                              .unsafe = s->conf.unsafe};
+    struct state_step it = {0};
+    struct state_rows rows;
+    struct state_view v;
+    const struct home *h;
+    int r = look(s, e);
+
+    if (r != 0)
+        return r;
+    h = &box_job(s->box)->run->home;
+    state_rows_init(&rows, 0);
+    r = state_view_attach(&code, h->store, h->dir, box_job(s->box)->plan->name,
+                          &v, e);
+    if (r == 0)
+        r = state_view_step(&v, step, &it, e);
+    if (r == 0)
+        r = state_step_open(&it, e);
+    if (r == 0)
+        r = read_rows(&it, key_json, &rows, e);
+    if (r == 0)
+        put_rows(&it, &rows, window_start, out);
+    state_rows_fini(&rows);
+    state_step_close(&it);
+    state_view_close(&v);
+    return r;
 }

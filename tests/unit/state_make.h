@@ -19,10 +19,11 @@
 #include "core/winstate.h"
 #include "format/json.h"
 #include "main/state_diff.h"
+#include "main/state_open.h"
 #include "main/state_print.h"
-#include "main/state_rows.h"
 #include "plan/fit.h"
 #include "run/control.h"
+#include "run/state_rows.h"
 #include "store_util.h"
 
 enum { ROUND = 7, ARGS_MAX = 8, MANY = 500 };
@@ -274,7 +275,7 @@ look_open(struct look *l, const char *dir)
     memset(l, 0, sizeof *l);
     buf_init(&l->text);
     assert_int_equal(cli_parse(3, argv, &l->cli, &err), 0);
-    if (state_view_open(&l->cli, dir, &l->view, &err) != 0)
+    if (state_open(&l->cli, dir, &l->view, &err) != 0)
         fail_msg("%s", err.msg);
     assert_int_equal(l->view.round, ROUND);
     assert_int_equal(state_view_step(&l->view, "agg", &l->step, &err), 0);

@@ -2,11 +2,12 @@
  * The state of a job or savepoint, opened to be looked at.
  *
  * Reads beside a running job: takes no lock and sees one checkpoint, the
- * last complete one, until state_view_close(). Used by the forms of `state`.
- * Thread: main. Owner of everything: the struct.
+ * last complete one, until state_view_close(). Used by the forms of `state`
+ * and by tests of jobs, which look at a store they have open.
+ * Thread: the caller's. Owner of everything: the struct.
  */
-#ifndef MAIN_STATE_VIEW_H
-#define MAIN_STATE_VIEW_H
+#ifndef RUN_STATE_VIEW_H
+#define RUN_STATE_VIEW_H
 
 #include "base/arena.h"
 #include "base/opts.h"
@@ -14,19 +15,27 @@
 #include "core/kstate.h"
 #include "core/snapshot.h"
 #include "core/window.h"
-#include "main/cli.h"
-#include "main/job_dir.h"
 #include "script/script.h"
 #include "state/store.h"
 
+/* How the job's code is loaded where it has to show what it keeps. Borrowed
+ * until state_view_close(). */
+struct state_code {
+    const struct opt *params, *args; /* as script_conf's */
+    bool unsafe;
+    bool given; /* the user gave parameters: one that is wrong is an error */
+};
+
 struct state_view {
-    struct cli *cli; /* borrowed: --set, --unsafe for the job's code */
-    struct job_dir job;
-    struct store *store;
+    struct state_code code_conf;
+    char *path, *name;   /* of the directory and the job, for messages */
+    struct store *store; /* its own, or borrowed */
+    bool borrowed;
     struct store_reader *reader;
     struct store_status status;
     uint64_t round; /* 0: no checkpoint is complete yet */
     struct arena arena;
+    struct arena *scratch;         /* the same, for those who only look */
     const struct opt *plan, *meta; /* descriptions; NULL while round is 0 */
     const char *code;              /* of the job file */
     size_t code_len;
@@ -35,15 +44,22 @@ struct state_view {
 };
 
 /**
- * Open what `word` (JOB or DIR) names.
+ * Open the store in a directory.
  *
+ * @param path directory. @param name the job's. Both are copied.
  * @param ret filled in any case; ended by state_view_close().
- * @return 0; ERR_USAGE: nothing of that name, or --at is another checkpoint;
- *         ERR_IO (damage), ERR_CONFIG (of another version), ERR_NOMEM.
- * @thread main.
+ * @return 0; ERR_IO (no store, damage), ERR_CONFIG (of another version),
+ *         ERR_NOMEM.
+ * @thread the owner.
  */
-MUST_USE int state_view_open(struct cli *c, const char *word,
-                             struct state_view *ret, struct err *e);
+MUST_USE int state_view_open(const struct state_code *code, const char *path,
+                             const char *name, struct state_view *ret,
+                             struct err *e);
+/** As state_view_open(), of a store that is open and stays so. */
+MUST_USE int state_view_attach(const struct state_code *code,
+                               struct store *store, const char *path,
+                               const char *name, struct state_view *ret,
+                               struct err *e);
 void state_view_close(struct state_view *v);
 
 /* A step that keeps keyed state. */

@@ -6,12 +6,12 @@
  * the rows take. Rows are in canonical key order, then by window; with a
  * limit only so many (at most twice that) are kept meanwhile.
  *
- * Thread: main. Owner of everything: struct state_rows.
+ * Thread: the view's. Owner of everything: struct state_rows.
  */
-#ifndef MAIN_STATE_ROWS_H
-#define MAIN_STATE_ROWS_H
+#ifndef RUN_STATE_ROWS_H
+#define RUN_STATE_ROWS_H
 
-#include "main/state_view.h"
+#include "run/state_view.h"
 
 struct state_row {
     char *key; /* canonical, key_len bytes */

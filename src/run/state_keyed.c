@@ -1,4 +1,4 @@
-#include "main/state_keyed.h"
+#include "run/state_keyed.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ make_set(struct state_step *s, uint32_t i, struct err *e)
 {
     const struct opt *agg =
         opt_get(handle_desc(s, s->past.handles[i].name), "agg");
-    struct opt *list = arena_alloc(&s->view->cli->arena, 2 * sizeof *list);
+    struct opt *list = arena_alloc(s->view->scratch, 2 * sizeof *list);
 
     if (agg == NULL)
         return err_set(e, ERR_IO, "the description of step %s is damaged",
@@ -349,7 +349,7 @@ scan(struct state_step *s, const struct state_pick *p, entry_f *f, void *arg,
             (void)err_context(e,
                               "'%s', checkpoint %" PRIu64 ", state of %s, "
                               "key group %u",
-                              s->view->job.path, s->view->round, s->name,
+                              s->view->path, s->view->round, s->name,
                               key.group);
     }
     store_scan_close(&c);

@@ -5,12 +5,12 @@
  *
  * What has expired and was not cleaned yet is shown.
  *
- * Thread: main. Used by state_view, state_rows and cmd_state.
+ * Thread: the view's. Used by state_view, state_rows and main's cmd_state.
  */
-#ifndef MAIN_STATE_KEYED_H
-#define MAIN_STATE_KEYED_H
+#ifndef RUN_STATE_KEYED_H
+#define RUN_STATE_KEYED_H
 
-#include "main/state_rows.h"
+#include "run/state_rows.h"
 
 /** Whether a described step is of that kind. */
 bool state_is_keyed(const struct opt *desc);

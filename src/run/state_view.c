@@ -1,4 +1,4 @@
-#include "main/state_view.h"
+#include "run/state_view.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,10 +9,9 @@
 #include "core/panes.h"
 #include "core/winstate.h"
 #include "format/json.h"
-#include "main/cli_value.h"
-#include "main/state_keyed.h"
 #include "plan/fit.h"
 #include "run/control.h"
+#include "run/state_keyed.h"
 
 enum { LOAD_TIMEOUT_MS = 5000 };
 
@@ -61,84 +60,69 @@ read_blobs(struct state_view *v, struct err *e)
     return r < 0 ? r : 0;
 }
 
-static int
-check_at(const struct state_view *v, struct err *e)
+static void
+init(struct state_view *v, const struct state_code *code, const char *path,
+     const char *name)
 {
-    const char *at = cli_text(v->cli, FLAG_AT);
-    int64_t n;
-
-    if (at == NULL)
-        return 0;
-    if (!value_read_int(at, 1, INT64_MAX, &n))
-        return err_set(e, ERR_USAGE,
-                       "--at: expected the number of a checkpoint, got \"%s\"",
-                       at);
-    if ((uint64_t)n == v->round)
-        return 0;
-    if (v->round == 0)
-        return err_set(e, ERR_USAGE,
-                       "--at: no checkpoint is complete yet in '%s'",
-                       v->job.path);
-    return err_set(e, ERR_USAGE,
-                   "--at: checkpoint %" PRId64 " is not in '%s', which keeps "
-                   "the last complete one: %" PRIu64,
-                   n, v->job.path, v->round);
+    memset(v, 0, sizeof *v);
+    v->code_conf = *code;
+    v->path = mem_strdup(path);
+    v->name = mem_strdup(name);
+    arena_init(&v->arena);
+    v->scratch = &v->arena;
 }
 
 static int
-not_there(const struct state_view *v, const char *word, struct err *e)
+read_view(struct state_view *v, struct err *e)
 {
-    struct job_dir here = {.path = (char *)(uintptr_t)word};
+    int r;
 
-    (void)err_set(e, ERR_USAGE, "there is no checkpoint in '%s'", v->job.path);
-    if (strchr(word, '/') == NULL && job_dir_has_store(&here))
-        err_hint(e, "the folder here is written ./%s", word);
-    else
-        err_hint(e, "name the job as s.job() does, and the --data-dir it runs "
-                    "with, or a path with a /; a job without checkpoints "
-                    "keeps none");
-    return ERR_USAGE;
+    store_status(v->store, &v->status);
+    r = store_reader_new(v->store, &v->reader, e);
+    if (r == 0)
+        r = store_reader_begin(v->reader, STORE_VIEW_COMPLETE, e);
+    if (r != 0)
+        return r;
+    v->round = store_reader_round(v->reader);
+    if (v->round != 0 && read_blobs(v, e) != 0)
+        return err_context(e, "'%s', checkpoint %" PRIu64, v->path, v->round);
+    return 0;
 }
 
 int
-state_view_open(struct cli *c, const char *word, struct state_view *ret,
-                struct err *e)
+state_view_open(const struct state_code *code, const char *path,
+                const char *name, struct state_view *ret, struct err *e)
 {
-    struct store_opts o = {.read_only = true};
+    struct store_opts o = {.dir = path, .read_only = true};
     int r;
 
-    memset(ret, 0, sizeof *ret);
-    ret->cli = c;
-    arena_init(&ret->arena);
-    if (job_dir_read(c, word, &ret->job, e) != 0)
-        return e->code;
-    if (!job_dir_has_store(&ret->job))
-        return not_there(ret, word, e);
-    o.dir = ret->job.path;
+    init(ret, code, path, name);
     r = store_open(&o, &ret->store, e);
-    if (r != 0)
-        return r;
-    store_status(ret->store, &ret->status);
-    r = store_reader_new(ret->store, &ret->reader, e);
-    if (r == 0)
-        r = store_reader_begin(ret->reader, STORE_VIEW_COMPLETE, e);
-    if (r != 0)
-        return r;
-    ret->round = store_reader_round(ret->reader);
-    if (ret->round != 0 && read_blobs(ret, e) != 0)
-        return err_context(e, "'%s', checkpoint %" PRIu64, ret->job.path,
-                           ret->round);
-    return check_at(ret, e);
+    return r != 0 ? r : read_view(ret, e);
+}
+
+int
+state_view_attach(const struct state_code *code, struct store *store,
+                  const char *path, const char *name, struct state_view *ret,
+                  struct err *e)
+{
+    init(ret, code, path, name);
+    ret->store = store;
+    ret->borrowed = true;
+    return read_view(ret, e);
 }
 
 void
 state_view_close(struct state_view *v)
 {
     store_reader_free(&v->reader);
-    store_close(&v->store);
+    if (!v->borrowed)
+        store_close(&v->store);
     restored_fini(&v->restored);
     arena_fini(&v->arena);
-    job_dir_fini(&v->job);
+    free(v->path);
+    free(v->name);
+    v->path = v->name = NULL;
 }
 
 /* --- steps ---------------------------------------------------------------- */
@@ -203,12 +187,11 @@ state_view_step(struct state_view *v, const char *name, struct state_step *ret,
     for (i = 0; i < n; i++)
         buf_addf(&names, "%s%s", i > 0 ? ", " : "", all[i].name);
     if (n == 0)
-        r = err_set(e, ERR_USAGE, "no step of %s keeps keyed state",
-                    v->job.name);
+        r = err_set(e, ERR_USAGE, "no step of %s keeps keyed state", v->name);
     else
         r = err_set(e, ERR_USAGE,
                     "step \"%s\" keeps no keyed state in %s; those that do: %s",
-                    name, v->job.name, buf_cstr(&names));
+                    name, v->name, buf_cstr(&names));
     buf_fini(&names);
     return r;
 }
@@ -262,16 +245,11 @@ load_code(struct state_step *s, struct err *e)
     struct script_conf sc = {.path = opt_str(v->meta, "file", "job.lua"),
                              .text = v->code,
                              .text_len = v->code_len,
-                             .unsafe = cli_has(v->cli, FLAG_UNSAFE),
+                             .params = v->code_conf.params,
+                             .args = v->code_conf.args,
+                             .unsafe = v->code_conf.unsafe,
                              .load_timeout_ms = LOAD_TIMEOUT_MS};
-    struct opt *params;
-    int r = cli_pairs(v->cli, FLAG_SET, &params, e);
-
-    if (r != 0)
-        return r;
-    sc.params = params;
-    sc.args = v->cli->args;
-    r = script_load(&sc, &s->script, e);
+    int r = script_load(&sc, &s->script, e);
     if (r == 0)
         r = script_test_laws(s->script, e);
     if (r == 0 &&
@@ -289,8 +267,8 @@ load_plain(struct state_step *s, struct err *e)
                              .load_timeout_ms = LOAD_TIMEOUT_MS};
 
     script_free(&s->script);
-    sc.params = opt_new_map(&s->view->cli->arena);
-    sc.args = opt_new_list(&s->view->cli->arena);
+    sc.params = opt_new_map(s->view->scratch);
+    sc.args = opt_new_list(s->view->scratch);
     return script_load(&sc, &s->script, e);
 }
 
@@ -355,7 +333,7 @@ go_plain(struct state_step *s, const struct opt *aggs, bool merge,
     int r;
 
     if (e->code != ERR_JOBFILE &&
-        (e->code != ERR_USAGE || cli_has(s->view->cli, FLAG_SET)))
+        (e->code != ERR_USAGE || s->view->code_conf.given))
         return e->code;
     if (sliced) {
         (void)err_context(e,

@@ -1,4 +1,4 @@
-#include "main/state_rows.h"
+#include "run/state_rows.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "core/winstate.h"
 #include "format/json.h"
-#include "main/state_keyed.h"
+#include "run/state_keyed.h"
 
 enum { FIRE_ROWS = 4096 };
 
@@ -254,7 +254,7 @@ scan(struct reading *g, const struct state_pick *p, struct store_scan *c,
         if (r != 0)
             return err_context(
                 e, "'%s', checkpoint %" PRIu64 ", state of %s, key group %u",
-                g->step->view->job.path, g->step->view->round, g->step->name,
+                g->step->view->path, g->step->view->round, g->step->name,
                 key.group);
     }
     return r;
