@@ -59,7 +59,7 @@ load_own_lj(lua_State *L, const char *name)
         }
         if (f->name == NULL)
             return false;
-        status = luaL_loadbufferx(L, f->text, f->len, chunk, "t");
+        status = script_load_own(L, f, chunk);
     }
     if (status != LUA_OK)
         (void)lua_error(L);
