@@ -38,7 +38,7 @@ local text = {
   dedup = [[keep:enum(first;last) ttl:never! +step]],
   top_n = [[n:int(1,1000000)! by:any! order:enum(asc,desc) ties:bool +step]],
   state_handle = [[ttl:never ttl_clock:enum(event,processing)
-    ttl_update:enum(write,read_and_write) migrate@3]],
+    ttl_update:enum(write,read_and_write) migrate:func]],
 
   -- windows and aggregates
   tumbling = [[offset:offset clock:enum(event,processing) time_zone@4]],
@@ -48,7 +48,7 @@ local text = {
   sum = [[overflow:enum(error,float,string) as:enum(float) +agg]],
   percentile = [[error:num(0,1) +agg]],
   aggregator = [[init:func! add:func! merge:func result:func! retract:func
-    args:any samples:any migrate@3]],
+    args:any samples:any migrate:func]],
 
   -- formats
   source_format = [[format:enum(json,text,raw,csv;msgpack,avro,protobuf,debezium,cloudevents)

@@ -27,7 +27,11 @@ function M.aggregating_state(a, o)
   if check.kind(a) ~= "aggregator" then
     check.expected(place, "aggregating_state", "first argument", 'an aggregator such as s.sum "value"', a)
   end
-  return handle(place, "aggregating", o, { agg = check.data(a) })
+  local h = handle(place, "aggregating", o, { agg = check.data(a) })
+  if check.data(h).migrate ~= nil then
+    check.fail(place, "aggregating_state", 'option "migrate" belongs to s.aggregator; built-in aggregators have none')
+  end
+  return h
 end
 
 return M

@@ -156,7 +156,7 @@
 ---@field ttl? streamlua.duration|false # of each value, map entry, list element; the job's state.ttl
 ---@field ttl_clock? "event"|"processing" # event where the stream has event time
 ---@field ttl_update? "write"|"read_and_write" # what renews it; write
----@field migrate? any # [3] not in this version
+---@field migrate? fun(old: any): any # the new form of a value, list element or map value, once each when the declaration changed
 
 ---Of `test.job`; see types/streamlua/test.lua.
 ---@class streamlua.test_job
@@ -201,7 +201,7 @@
 ---@field retract? fun(acc: any, ...): any
 ---@field args? string[] # fields that `add` gets; without, the record
 ---@field samples? table[] # records to test the laws on
----@field migrate? any # [3] not in this version
+---@field migrate? fun(old: any): any # the new form of an accumulator, once each when `args` or its text changed
 
 ---@class streamlua.source_format
 ---@field format? "json"|"text"|"raw"|"csv" # json

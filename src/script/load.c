@@ -247,6 +247,17 @@ make_fingerprint(struct script *s)
     buf_fini(&b);
 }
 
+/* Note the texts of functions, behind the fingerprint: what they hold may
+ * differ between two loads. */
+static int
+texts_lj(lua_State *L)
+{
+    struct load *load = lua_touserdata(L, 1);
+
+    load->failed = script_texts_lj(load->s, load->e);
+    return 0;
+}
+
 /* The texts of the script: those it was given, or its own; and that of the
  * job file, read once or kept before. */
 static int
@@ -310,10 +321,13 @@ script_load(const struct script_conf *conf, struct script **ret, struct err *e)
     }
     if (r != 0)
         goto fail;
-    s->conf.text = NULL;
     s->conf.params = s->conf.args = NULL;
     s->loaded = true;
     make_fingerprint(s);
+    r = protect(&load, texts_lj);
+    if (r != 0)
+        goto fail;
+    s->conf.text = NULL;
     *ret = s;
     return 0;
 

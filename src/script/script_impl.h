@@ -162,6 +162,9 @@ void script_host_lj(struct script *s);
 int script_test_call_lj(lua_State *L);
 /* read.c: read(options) for lua/streamlua. */
 int script_read_lj(lua_State *L);
+/* texts.c: add `code` to each step with functions and `migrate_text` beside
+ * each `migrate`. @return 0 or ERR_JOBFILE: the text of one is not known. */
+int script_texts_lj(struct script *s, struct err *e);
 /* tree.c: the table at the top of the stack as a tree; functions are
  * numbered and kept in funcs_ref. Raises on what has no place in a tree. */
 struct opt *script_tree_lj(struct script *s);

@@ -117,8 +117,16 @@ static const struct refusal later[] = {
      "job.lua:4: stdout: format = \"avro\" is not available"},
     {"require 'streamlua.test'",
      "job.lua:4: require: streamlua.test is for test files"},
-    {"s.value_state { migrate = print }",
-     "job.lua:4: value_state: option \"migrate\" is not available"},
+    {"s.value_state { migrate = 1 }",
+     "job.lua:4: value_state: option \"migrate\": expected a function"},
+    {"s.sum('v', { migrate = print })",
+     "job.lua:4: sum: unknown option \"migrate\""},
+    {"s.aggregating_state(s.sum 'v', { migrate = function(o) return o end })",
+     "job.lua:4: aggregating_state: option \"migrate\" belongs to "
+     "s.aggregator"},
+    {"st:key_by('k'):process { on_record = function() end, state = { v = "
+     "s.value_state { migrate = load 'return 1' } } }:sink('o', s.stdout())",
+     "job.lua:4: migrate: the text of the function cannot be told"},
     {"st:key_by('k'):dedup { ttl = false, keep = 'last' }",
      "job.lua:4: dedup: keep = \"last\" is not available in this version"},
     {"st:key_by('k'):top_n { n = 1, by = 'v' }",
