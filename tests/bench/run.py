@@ -257,6 +257,97 @@ def bench_windows(b):
     b.table("q5: the hottest of 1 M keys, 2 s windows by 1 s", n, done)
 
 
+def stateful(b, topic, how, *sets):
+    """A run of jobs/stateful.lua; its output topic goes with it."""
+    def run():
+        out = b.out()
+        done = b.job("stateful", f"topic={topic}", f"out={out}",
+                     f"how={how}", f"prefix={out}", *sets)
+        b.ktool("delete", out)
+        return done
+    return run
+
+
+def rows_out(b, title, done):
+    """What each case wrote, and what its rounds took."""
+    for name, runs in done.items():
+        if runs[-1].summary is None:
+            continue
+        rows = runs[-1].summary["steps"]["out"]["records_out"]
+        ms = sorted(r["ms"] for r in runs[-1].summary["rounds"])
+        b.line(f"{title}: rows", name,
+               f"{rows} rows out; {len(ms)} rounds"
+               + (f", median {ms[len(ms) // 2]} ms" if ms else ""), rows=rows)
+
+
+def bench_process(b):
+    """A function with one value state, Kafka to Kafka, piece by piece."""
+    n = b.args.records
+    topic = b.topic("uniform", n)
+    exactly = "delivery=exactly_once"
+    cases = [
+        ("pass", stateful(b, topic, "pass")),
+        ("bare", lambda: b.bare(topic)),
+        ("map", stateful(b, topic, "map")),
+        ("call", stateful(b, topic, "call")),
+        ("value", stateful(b, topic, "value")),
+        ("value, memory", stateful(b, topic, "value", "backend=memory")),
+        ("value, p=2", stateful(b, topic, "value", "p=2")),
+        ("value, exactly once 1s",
+         stateful(b, topic, "value", exactly, "interval=1s")),
+        ("value, 1 % out", stateful(b, topic, "value", "each=100")),
+        ("value with ttl, 1 % out", stateful(b, topic, "ttl", "each=100")),
+        ("value and timer, 1 % out", stateful(b, topic, "timer", "each=100")),
+    ]
+    title = "functions with state, Kafka to Kafka, 10,000 keys"
+    done = b.in_turn(b.args.runs, cases)
+    b.table(title, n, done)
+    rows_out(b, title, done)
+
+
+def bench_dedup(b):
+    """The first record of each of a million keys, Kafka to Kafka."""
+    n = b.args.records
+    topic = b.topic("uniform", n)
+    user = "by=user"
+    done = b.in_turn(b.args.runs, [
+        ("pass", stateful(b, topic, "pass")),
+        ("bare", lambda: b.bare(topic)),
+        ("dedup", stateful(b, topic, "dedup", user)),
+        ("dedup, memory", stateful(b, topic, "dedup", user, "backend=memory")),
+        ("dedup, ttl", stateful(b, topic, "dedup", user, "ttl=1m")),
+        ("dedup, exactly once 1s",
+         stateful(b, topic, "dedup", user, "delivery=exactly_once",
+                  "interval=1s")),
+        ("as a function", stateful(b, topic, "first", user)),
+    ])
+    title = "dedup, Kafka to Kafka, 1 M keys"
+    b.table(title, n, done)
+    rows_out(b, title, done)
+
+
+def bench_top(b):
+    """The best of each window and the hottest keys, Kafka to Kafka."""
+    n = b.args.records
+    topic, skewed = b.topic("uniform", n), b.topic("zipf", n)
+    metric, user = "by=metric_name", "by=user"
+    done = b.in_turn(b.args.runs, [
+        ("bare", lambda: b.bare(topic)),
+        ("pass", stateful(b, topic, "pass")),
+        ("top 10 of 100 keys", stateful(b, topic, "top_n", metric)),
+        ("top 10 of 10,000 keys", stateful(b, topic, "top_n")),
+        ("top 10 of 10,000 keys, p=2", stateful(b, topic, "top_n", "p=2")),
+        ("q5, 1 M keys, Zipf 1.5", stateful(b, skewed, "q5", user)),
+        ("q5, p=2", stateful(b, skewed, "q5", user, "p=2")),
+        ("q5, exactly once 1s",
+         stateful(b, skewed, "q5", user, "delivery=exactly_once",
+                  "interval=1s")),
+    ])
+    title = "top-N and q5, windows of 1 and 2 s, Kafka to Kafka"
+    b.table(title, n, done)
+    rows_out(b, title, done)
+
+
 def bench_file(b):
     n = b.args.records
     path = b.dir / "events.jsonl"
@@ -481,6 +572,9 @@ BENCHES = {
     "count10k": bench_count10k,
     "hotkey": bench_hotkey,
     "windows": bench_windows,
+    "process": bench_process,
+    "dedup": bench_dedup,
+    "top": bench_top,
     "file": bench_file,
     "generator": bench_generator,
     "start": bench_start,

@@ -5,14 +5,11 @@ import signal
 import eo_kit
 import kit
 from eo_kit import LONG, SEED, EoJob, fault_binary, say
-from eo_points import ANY, POINTS, RUN, SAYS, SECOND
+from eo_points import ANY, FAILING, POINTS, RUN, SAYS, SECOND
 from kit import check, equal, test
 
 WORK = 12000   # makes the input last for some rounds
 COUNT = 20000
-# Those that can also fail instead of kill: the job recovers inside.
-FAILING = (("txn_marker", 3), ("txn_commit", 3), ("txn_committed", 3),
-           ("txn_renew", 2), ("txn_init", 6), ("txn_claimed", 1))
 
 
 def said(text, outcome):

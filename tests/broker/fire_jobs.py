@@ -158,8 +158,8 @@ class Key:
     """What is known of a key of `memory`."""
 
     def __init__(self):
-        self.ids, self.values, self.times = [], [], []
-        self.kinds = collections.Counter()
+        self.ids, self.times, self.kinds = [], [], collections.Counter()
+        self.sum = self.top = 0
 
 
 def silences(times):
@@ -181,14 +181,14 @@ def memory_rows(count):
         key = keys[r["k"]]
         prev = key.ids[-1] if key.ids else -1
         key.ids.append(r["i"])
-        key.values.append(r["v"])
+        key.sum += r["v"]
+        key.top = max(key.top, r["v"])
         key.times.append(r["ts"])
         key.kinds[r["c"]] += 1
         rows.append(text_of({
             "k": r["k"], "i": r["i"], "prev": prev,
             "kinds": ["%s%d" % x for x in sorted(key.kinds.items())],
-            "recent": key.ids[-3:], "sum": sum(key.values),
-            "top": max(key.values)}))
+            "recent": key.ids[-3:], "sum": key.sum, "top": key.top}))
         if r["arm"]:
             once.append(text_of({"i": r["i"], "k": r["k"]}))
     for k, key in keys.items():
@@ -286,10 +286,13 @@ class Cell:
     def __init__(self):
         self.value, self.seen = Timed(TTL["value"]), Timed(TTL["seen"])
         self.entry = collections.defaultdict(lambda: Timed(TTL["entry"]))
-        self.item = []
+        self.item = collections.deque()
 
     def row(self, r):
         now = r["ts"]
+        # No record is a second behind the newest of its partition.
+        while self.item and self.item[0][0] < now - TTL["item"] - 2000:
+            self.item.popleft()
 
         def or_none(x):
             return -1 if x is None else x

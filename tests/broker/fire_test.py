@@ -18,7 +18,7 @@ import sys
 import eo_kit
 import kit
 from eo_kit import LONG, SEED, fault_binary, say, wait_a_moment
-from eo_points import POINTS, SECOND
+from eo_points import FAILING, POINTS, SECOND
 from eo_relay import SHARE, relay, run_under_faults
 from fire_jobs import CASES
 from fire_kit import FireJob
@@ -127,6 +127,22 @@ def functions_with_state_crashed_at_each_point_lose_and_double_nothing():
                   some)
             report(job, backend, "%d crashes at %d points," % (
                 crashes, len(some)))
+
+
+@test
+def functions_with_state_recover_inside_the_process_from_a_failed_step():
+    binary = fault_binary()
+    rng = random.Random(SEED)
+    for case, backend in cases(rng):
+        some = FAILING if LONG else rng.sample(FAILING, 2)
+        with FireJob(case, binary=binary, backend=backend) as job:
+            for point, hit in some:
+                job.start("--parallelism", 2, fault="%s=%d" % (point, hit))
+                kit.until(lambda: job.says("restart 1: goes on from"),
+                          "a restart", 60, job=job)
+                job.until_round(job.marker() + 3)
+                job.kill()
+            report(job, backend, "%d failures," % len(some))
 
 
 @test
