@@ -46,6 +46,10 @@ struct script_conf {
                      const char *where, struct arena *a,
                      const struct opt **ret, struct err *e);
     void *test_arg;
+    /* Called for each line of the job's files that runs, loading included;
+     * NULL: no hook, no cost. `path` as script_file.path. */
+    void (*line)(void *arg, const char *path, int line);
+    void *line_arg;
 };
 
 /** Read a job file ("-" = stdin). @return 0 or ERR_JOBFILE. */

@@ -147,6 +147,12 @@ void script_place(const struct script *s, const lua_Debug *ar, char *out,
 void script_sandbox_lj(struct script *s);
 /* pairs.c: pairs() in an order that is the same in every state. */
 int script_pairs_lj(lua_State *L);
+/* trace.c: a line hook was called: tell the line, if it is the job's. */
+void script_trace_line(lua_State *L, lua_Debug *ar);
+/* trace.c: set the hook that stands where no other does: none, or lines. */
+void script_trace_rest(lua_State *L);
+/* trace.c: what a hook of another kind must let through: lines, or 0. */
+int script_trace_mask(const struct script *s);
 /* watch.c: pcall, xpcall and coroutine functions that an interrupt passes
  * through; the hook that bounds loading. */
 void script_watch_open_lj(struct script *s);

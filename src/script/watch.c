@@ -71,7 +71,7 @@ call_hook(lua_State *L, lua_Debug *ar)
     if (is_interrupted(s))
         (void)raise_overrun_lj(L, s);
     else
-        lua_sethook(L, NULL, 0, 0);
+        script_trace_rest(L);
 }
 
 static void
@@ -79,10 +79,11 @@ load_hook(lua_State *L, lua_Debug *ar)
 {
     struct script *s;
 
-    (void)ar;
     s = script_of(L);
+    if (ar->event == LUA_HOOKLINE)
+        script_trace_line(L, ar);
     if (s->load_began == 0) { /* a coroutine made while loading */
-        lua_sethook(L, NULL, 0, 0);
+        script_trace_rest(L);
         return;
     }
     if (clock_real_ns() - s->load_began >
@@ -165,8 +166,11 @@ script_watch_load(struct script *s, bool on)
 {
     s->load_over = false;
     s->load_began = on ? clock_real_ns() : 0;
-    lua_sethook(s->L, on ? load_hook : NULL, on ? LUA_MASKCOUNT : 0,
-                on ? LOAD_HOOK_COUNT : 0);
+    if (on)
+        lua_sethook(s->L, load_hook, LUA_MASKCOUNT | script_trace_mask(s),
+                    LOAD_HOOK_COUNT);
+    else
+        script_trace_rest(s->L);
 }
 
 void
