@@ -134,6 +134,7 @@ box_close(struct box *b)
     job_close(&b->job);
     home_close(&run->home);
     run->restarts++;
+    run->opens++;
 }
 
 struct job *

@@ -33,6 +33,7 @@ ckpt_round_free(struct ckpt_round **rp)
     buf_fini(&r->plan);
     buf_fini(&r->code);
     buf_fini(&r->meta);
+    buf_fini(&r->reloads);
     free(r);
 }
 
@@ -139,6 +140,8 @@ gather(struct ckpt *c, struct ckpt_round *r, struct err *e)
         rc = put_blob(c, "code", &r->code, e);
     if (rc == 0)
         rc = put_blob(c, "meta", &r->meta, e);
+    if (rc == 0)
+        rc = put_blob(c, "reloads", &r->reloads, e);
     if (rc == 0)
         rc = store_round_blob(c->store, "owner", r->owner, strlen(r->owner), e);
     if (rc == 0)

@@ -40,7 +40,7 @@ struct ckpt_round {
     bool last;     /* nothing follows: no handle is renewed */
     struct ckpt_part *parts;
     uint32_t part_count;
-    struct buf steps, plan, code, meta; /* blobs; empty: as it was */
+    struct buf steps, plan, code, meta, reloads; /* blobs; empty: as before */
     const char *target;   /* id of what decides the round; NULL: nothing */
     const char *owner;    /* as in the marker */
     uint64_t code_id;     /* fingerprint, for the marker */

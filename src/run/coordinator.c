@@ -86,8 +86,7 @@ on_signal(struct ev_loop *loop, ev_signal *w, int events)
         return;
     }
     if (w->signum == SIGHUP) {
-        log_line(LOG_WARN, "reload is not available in this version; the job "
-                           "goes on unchanged");
+        reload_ask(j->run);
         return;
     }
     if (j->run->stop_signal != 0 &&
@@ -101,6 +100,7 @@ on_signal(struct ev_loop *loop, ev_signal *w, int events)
     j->run->stop_signal_ms = clock_mono_ms();
     log_line(LOG_INFO, "%s: stopping, what was read is finished first",
              w->signum == SIGINT ? "SIGINT" : "SIGTERM");
+    reload_give_up(j);
     job_stop(j);
 }
 
@@ -192,7 +192,8 @@ check_idle(struct job *j, int64_t now_ms)
 static void
 check_stop_timeout(struct job *j, int64_t now_ms)
 {
-    if (!j->stopping || now_ms - j->stop_mono_ms < j->conf->stop_timeout_ms)
+    if (!j->stopping || reload_is_swapping(j->run) ||
+        now_ms - j->stop_mono_ms < j->conf->stop_timeout_ms)
         return;
     if (j->run->stop_signal == 0)
         j->run->stop_signal = SIGTERM;
@@ -219,12 +220,24 @@ do_tick(struct job *j, int64_t *last_connectors, struct err *e)
     r = rounds_tick(&j->rounds, now_ms, e);
     if (r == 0)
         (void)savepoint_tick(j, false);
+    if (r == 0)
+        reload_tick(j, now_ms);
     return r;
 }
 
 static const int signal_numbers[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 
 enum { SIGNALS = sizeof signal_numbers / sizeof *signal_numbers };
+
+/* A reload that is asked for while nobody looks at events. */
+static volatile sig_atomic_t hangup;
+
+static void
+note_hangup(int signum)
+{
+    (void)signum;
+    hangup = 1;
+}
 
 /* A broker may be waited for now: a question, or a reload, must not end the
  * job before it has begun. */
@@ -233,7 +246,7 @@ ignore_questions(void)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGUSR1, SIG_IGN);
-    (void)signal(SIGHUP, SIG_IGN);
+    (void)signal(SIGHUP, note_hangup);
 }
 
 static void
@@ -241,6 +254,9 @@ start_events(struct run *run, struct job *j)
 {
     size_t i;
 
+    if (hangup != 0)
+        reload_ask(run);
+    hangup = 0;
     if (ev_is_active(&run->tick))
         return;
     ev_timer_init(&run->tick, on_tick, TICK_MS / 1000., TICK_MS / 1000.);
@@ -304,8 +320,10 @@ job_loop(struct job *j)
         (void)ev_run(j->run->loop, 0);
         if (atomic_load(&j->failing))
             break;
-        if (atomic_load(&j->pipe_closed))
+        if (atomic_load(&j->pipe_closed)) {
+            reload_give_up(j);
             job_stop(j);
+        }
         if (do_tick(j, &last_connectors, &e) != 0) {
             job_failed(j, &e);
             break;
@@ -414,10 +432,13 @@ say_idle_options(const struct job *j)
 }
 
 static void
-say_at_start(const struct job *j)
+say_at_start(struct job *j)
 {
-    const struct run *run = j->run;
+    struct run *run = j->run;
 
+    if (run->opens != 0 && run->restarts == run->said_restarts)
+        return; /* a reload: it says so itself */
+    run->said_restarts = run->restarts;
     if (run->restarts != 0)
         log_line(LOG_INFO, "restart %u: goes on from checkpoint %llu",
                  run->restarts, (unsigned long long)run->home.status.complete);
@@ -444,9 +465,7 @@ leave(struct run *run, int code)
 {
     control_free(&run->control);
     home_close(&run->home);
-    free(run->base);
-    free(run->kept);
-    free(run->next);
+    run_free_counters(run);
     if (kafka_left_behind()) {
         (void)fflush(NULL);
         _exit(code);
@@ -512,9 +531,9 @@ await_ckpt(struct job *j)
 {
     while (!ckpt_end(&j->ckpt, CKPT_END_MS))
         log_line(LOG_WARN,
-                 "restart %u waits for the end of checkpoint %llu: its commit "
-                 "has no answer yet",
-                 j->run->restarts, (unsigned long long)j->rounds.current);
+                 "the next start waits for the end of checkpoint %llu: its "
+                 "commit has no answer yet",
+                 (unsigned long long)j->rounds.current);
 }
 
 static int
@@ -568,6 +587,31 @@ end_ckpt(struct job *j, struct run *run)
         run_note_round(run);
 }
 
+/* Whether the attempt ended for other code, which the next one has: the new
+ * version, or the one of before, if the new one failed. No restart is used up,
+ * and signals are heard all the time. */
+static bool
+has_other_code(struct job *j)
+{
+    struct run *run = j->run;
+
+    if (!j->has_failure && reload_is_swapping(run)) {
+        await_ckpt(j);
+        job_close(j);
+        reload_swap(run);
+        return true;
+    }
+    reload_failed(j);
+    if (!j->has_failure || !reload_on_probation(run) || recover_is_retriable(j))
+        return false;
+    await_ckpt(j);
+    if (!reload_rolls_back(j))
+        return false;
+    report(j);
+    job_close(j);
+    return true;
+}
+
 static int
 run_attempts(struct job *j, struct run *run, struct err *e)
 {
@@ -579,8 +623,12 @@ run_attempts(struct job *j, struct run *run, struct err *e)
         opened = attempt(j, run);
         if (j->already_done && opened)
             return finished_before(j, e);
-        if (!opened && run->restarts == 0 && !j->built)
+        if (!opened && run->opens == 0 && !j->built)
             return not_opened(j, run);
+        if (has_other_code(j)) {
+            run->opens++;
+            continue;
+        }
         if (!recover_may_restart(j, &wait_ms))
             break;
         down = !back_off(j, wait_ms);
@@ -589,6 +637,7 @@ run_attempts(struct job *j, struct run *run, struct err *e)
         stop_events(run);
         await_ckpt(j);
         job_close(j);
+        run->opens++;
     }
     end_ckpt(j, run);
     recover_judge_fencing(j);
@@ -616,7 +665,8 @@ run_job(const struct run_conf *conf, struct err *e)
         return err_exit_code(e->code);
     }
     code = run_attempts(&j, &run, e);
-    if (run.commit_hangs || !ckpt_end(&j.ckpt, CKPT_END_MS)) {
+    if (!reload_end(&run) || run.commit_hangs ||
+        !ckpt_end(&j.ckpt, CKPT_END_MS)) {
         /* A commit waits for a broker that is away; the marker will say
          * what became of it. */
         (void)fflush(NULL);

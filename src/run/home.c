@@ -226,6 +226,10 @@ read_blobs(struct home *h, struct store_reader *r, struct err *e)
     rc = copy_blob(r, "plan", &h->plan, e);
     if (rc == 0)
         rc = copy_blob(r, "txn", &h->txn, e);
+    if (rc == 0 && !h->started)
+        rc = copy_blob(r, "code", &h->code, e);
+    if (rc == 0 && !h->started)
+        rc = copy_blob(r, "reloads", &h->reloads, e);
     if (rc == 0)
         rc = copy_blob(r, "steps", &steps, e);
     restored_fini(&h->restored);
@@ -289,6 +293,8 @@ home_close(struct home *h)
     restored_fini(&h->restored);
     buf_fini(&h->plan);
     buf_fini(&h->txn);
+    buf_fini(&h->code);
+    buf_fini(&h->reloads);
     free(h->dir);
     h->dir = NULL;
 }

@@ -26,6 +26,9 @@ struct home {
     struct restored restored;   /* round 0: a fresh start */
     struct buf plan; /* the plan it was written by (plan/fit.h), or empty */
     struct buf txn;  /* the transactional_id_prefix then, or empty */
+    struct buf code, reloads; /* the job file, its versions (run/version.h);
+                                 until the start of the process is over */
+    bool started;             /* it is: neither is read any more */
     enum conn_recover recover; /* how markers are to be taken at this start */
 };
 

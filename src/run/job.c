@@ -81,18 +81,10 @@ job_is_done(const struct job *j)
 void
 job_script_conf(const struct job *j, struct script_conf *c, uint64_t seed)
 {
-    const struct run_conf *conf = j->conf;
+    const struct run_box *box = j->conf->box;
 
-    *c = (struct script_conf){
-        .path = conf->file,
-        .text = conf->text,
-        .text_len = conf->text_len,
-        .params = conf->params,
-        .args = conf->args,
-        .unsafe = conf->unsafe,
-        .seed = j->conf->box != NULL ? j->conf->box->seed ^ seed : seed,
-        .load_timeout_ms = 5000,
-    };
+    prepare_script_conf(j->conf, reload_version(j->run),
+                        box != NULL ? box->seed ^ seed : seed, c);
 }
 
 static void
@@ -106,30 +98,11 @@ print_warning(const struct plan_warning *w)
         (void)fprintf(stderr, "%s: warning: %s\n", w->place, w->text);
 }
 
-/* A job file that came from stdin cannot also read its records there. */
-static int
-check_stdin(const struct job *j, struct err *e)
-{
-    const struct plan_step *s;
-    uint32_t i;
-
-    if (strcmp(j->conf->file, "-") != 0)
-        return 0;
-    for (i = 0; i < j->plan->step_count; i++) {
-        s = &j->plan->steps[i];
-        if (s->kind == STEP_SOURCE && opt_is(s->opts, "connector", "stdin"))
-            return err_set(e, ERR_USAGE,
-                           "FILE - cannot be used with s.stdin (source %s)",
-                           s->name);
-    }
-    return 0;
-}
-
 /* The plan; with state to go on from, by its max parallelism. */
 static int
 make_plan(struct job *j, struct err *e)
 {
-    struct plan_conf pc = {.parallelism = j->conf->parallelism,
+    struct plan_conf pc = {.parallelism = reload_version(j->run)->parallelism,
                            .slots = j->conf->slots};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int r;
@@ -164,10 +137,10 @@ load(struct job *j, struct err *e)
         return r;
     r = make_plan(j, e);
     if (r == 0)
-        r = check_stdin(j, e);
+        r = prepare_check_stdin(reload_version(j->run)->path, j->plan, e);
     if (r != 0)
         return r;
-    if (j->run->restarts != 0 || j->conf->box != NULL)
+    if (!reload_is_news(j->run) || j->conf->box != NULL)
         return 0;
     for (i = 0; i < j->plan->warning_count; i++)
         print_warning(&j->plan->warnings[i]);
@@ -372,22 +345,6 @@ start_ckpt(struct job *j, struct err *e)
     return ckpt_start(c, e);
 }
 
-static void
-init_counters(struct job *j)
-{
-    struct run *run = j->run;
-    size_t n = j->plan->logical_count;
-
-    if (run->base != NULL) {
-        run_pick_counters(run);
-        return;
-    }
-    run->base = mem_zalloc(n * sizeof *run->base);
-    run->kept = mem_zalloc(n * sizeof *run->kept);
-    run->next = mem_zalloc(n * sizeof *run->next);
-    run->logical_count = j->plan->logical_count;
-}
-
 int
 job_open(struct job *j, struct run *run, struct err *e)
 {
@@ -397,6 +354,7 @@ job_open(struct job *j, struct run *run, struct err *e)
     j->run = run;
     j->conf = run->conf;
     (void)pthread_mutex_init(&j->failure_lock, NULL);
+    reload_init(run);
     r = load(j, e);
     if (r == 0)
         r = recover_state(j, e);
@@ -405,7 +363,7 @@ job_open(struct job *j, struct run *run, struct err *e)
     init_ops(j);
     if (j->already_done)
         return settle_finished(j, e);
-    init_counters(j);
+    job_fit_counters(j);
     rounds_init(&j->rounds, j);
     r = open_steps(j, e);
     if (r == 0)

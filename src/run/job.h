@@ -23,6 +23,7 @@
 #include "plan/plan.h"
 #include "run/ckpt.h"
 #include "run/home.h"
+#include "run/reload.h"
 #include "run/rounds.h"
 #include "run/run.h"
 #include "run/savepoint.h"
@@ -66,6 +67,10 @@ struct run {
     struct op_counters *next; /* up to the round given last, next_round */
     uint64_t next_round;
     uint32_t logical_count;
+    char **step_names; /* of these counters */
+    struct reload reload;
+    uint32_t said_restarts; /* by the log */
+    uint32_t opens;         /* attempts before this one: restarts and reloads */
 };
 
 struct job {
@@ -142,6 +147,16 @@ void run_note_round(struct run *run);
 /** Go on counting from the round that a restart begins from: it may have been
  * completed after the job had failed. @thread coordinator. */
 void run_pick_counters(struct run *run);
+
+/** Make the counters fit the plan that is about to run: a step goes on with
+ * what one of its name counted. @thread coordinator. */
+void job_fit_counters(struct job *j);
+/** Remember, put back or forget how counters are, by step. */
+void counters_keep(const struct run *run, struct named_counters *ret);
+void counters_restore(struct run *run, struct named_counters *from);
+void counters_forget(struct named_counters *c);
+/** Free what job_fit_counters() made. */
+void run_free_counters(struct run *run);
 
 /** The subtasks of a step's chain; count = its parallelism. */
 struct subtask *job_subtasks(const struct job *j, uint32_t chain);

@@ -31,13 +31,16 @@ add_dropped(struct ckpt_round *c, const char *step)
 static void
 put_meta(const struct job *j, const struct ckpt_round *c, struct buf *b)
 {
+    const struct version *v = reload_version(j->run);
     const struct plan *p = j->plan;
 
     buf_adds(b, "{\"version\":1");
     json_put_name(b, "job", 3);
     json_put_str(b, p->name, strlen(p->name));
     json_put_name(b, "file", 4);
-    json_put_str(b, j->conf->file, strlen(j->conf->file));
+    json_put_str(b, v->path, strlen(v->path));
+    json_put_name(b, "reload", 6);
+    json_put_int(b, (int64_t)v->number);
     json_put_name(b, "max_parallelism", 15);
     json_put_int(b, p->max_parallelism);
     json_put_name(b, "parallelism", 11);
@@ -52,16 +55,18 @@ put_meta(const struct job *j, const struct ckpt_round *c, struct buf *b)
 void
 job_fill_round(struct job *j, struct ckpt_round *c)
 {
+    const struct script_file *text = version_text(reload_version(j->run));
     uint32_t i;
 
     c->target = recover_target(j);
     c->owner = j->run->owner;
-    c->code_id = hash_key(j->conf->text, j->conf->text_len);
+    c->code_id = hash_key(text->text, text->len);
     put_meta(j, c, &c->meta);
+    reload_fill_round(j, &c->reloads);
     if (j->described)
         return;
     plan_state_put(j->plan, &c->plan);
-    buf_add(&c->code, j->conf->text, j->conf->text_len);
+    buf_add(&c->code, text->text, text->len);
     c->drop_all = j->start_over;
     for (i = 0; i < j->fit.count; i++)
         if (j->fit.steps[i].drop)
@@ -175,4 +180,134 @@ job_round_completed(struct job *j, const struct round_note *n)
     (void)snprintf(bytes, sizeof bytes, "%" PRIu64, n->bytes);
     (void)snprintf(ms, sizeof ms, "%lld", (long long)n->ms);
     log_kvs(LOG_INFO, text, kvs, sizeof kvs / sizeof *kvs);
+    reload_completed(j, n->round);
+}
+
+/* ------------------------------------------- counters and a changed plan */
+
+/* The name of each logical step. */
+static char **
+logical_names(const struct plan *p)
+{
+    char **names = mem_zalloc((p->logical_count + 1u) * sizeof *names);
+    uint32_t i;
+
+    for (i = 0; i < p->step_count; i++)
+        if (names[p->steps[i].logical] == NULL)
+            names[p->steps[i].logical] = mem_strdup(p->steps[i].name);
+    return names;
+}
+
+static void
+free_names(char **names, uint32_t count)
+{
+    uint32_t i;
+
+    for (i = 0; names != NULL && i < count; i++)
+        free(names[i]);
+    free(names);
+}
+
+static bool
+is_same_steps(char *const *a, uint32_t n, char *const *b, uint32_t m)
+{
+    uint32_t i;
+
+    for (i = 0; i < n && n == m; i++)
+        if (strcmp(a[i], b[i]) != 0)
+            return false;
+    return n == m;
+}
+
+/* Counters of the names of `run`, from those of `from`. */
+static void
+pick_by_name(struct run *run, const struct named_counters *from)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < run->logical_count; i++)
+        for (k = 0; k < from->count; k++)
+            if (strcmp(run->step_names[i], from->names[k]) == 0)
+                counters_add(&run->kept[i], &from->counters[k]);
+}
+
+static void
+free_counters(struct run *run)
+{
+    free_names(run->step_names, run->logical_count);
+    free(run->base);
+    free(run->kept);
+    free(run->next);
+}
+
+void
+job_fit_counters(struct job *j)
+{
+    struct run *run = j->run;
+    uint32_t n = j->plan->logical_count;
+    char **names = logical_names(j->plan);
+    struct named_counters was;
+
+    if (run->base != NULL) {
+        run_pick_counters(run);
+        if (is_same_steps(run->step_names, run->logical_count, names, n)) {
+            free_names(names, n);
+            return;
+        }
+    }
+    counters_keep(run, &was);
+    free_counters(run);
+    run->step_names = names;
+    run->logical_count = n;
+    run->base = mem_zalloc(n * sizeof *run->base);
+    run->kept = mem_zalloc(n * sizeof *run->kept);
+    run->next = mem_zalloc(n * sizeof *run->next);
+    pick_by_name(run, &was);
+    memcpy(run->base, run->kept, n * sizeof *run->base);
+    counters_forget(&was);
+}
+
+void
+counters_keep(const struct run *run, struct named_counters *ret)
+{
+    uint32_t i, n = run->logical_count;
+
+    ret->count = n;
+    ret->names = mem_zalloc((n + 1u) * sizeof *ret->names);
+    ret->counters = mem_zalloc((n + 1u) * sizeof *ret->counters);
+    for (i = 0; i < n; i++) {
+        ret->names[i] = mem_strdup(run->step_names[i]);
+        counters_add(&ret->counters[i], &run->kept[i]);
+    }
+}
+
+void
+counters_restore(struct run *run, struct named_counters *from)
+{
+    free_counters(run);
+    run->logical_count = from->count;
+    run->step_names = from->names;
+    run->kept = from->counters;
+    run->base = mem_zalloc((from->count + 1u) * sizeof *run->base);
+    run->next = mem_zalloc((from->count + 1u) * sizeof *run->next);
+    run->next_round = 0;
+    memcpy(run->base, run->kept, from->count * sizeof *run->base);
+    memset(from, 0, sizeof *from);
+}
+
+void
+counters_forget(struct named_counters *c)
+{
+    free_names(c->names, c->count);
+    free(c->counters);
+    memset(c, 0, sizeof *c);
+}
+
+void
+run_free_counters(struct run *run)
+{
+    free_counters(run);
+    run->base = run->kept = run->next = NULL;
+    run->step_names = NULL;
+    run->logical_count = 0;
 }

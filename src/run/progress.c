@@ -153,10 +153,11 @@ progress_draw(struct job *j, int64_t now_ms)
     put_holder(held_s, sizeof held_s, j, now_ms);
     n = snprintf(text, sizeof text,
                  "%.80s %s %02d:%02d:%02d in %s/s out %s/s%s%s%s "
-                 "reload 0%s",
+                 "reload %llu%s",
                  j->plan->name, j->stopping ? "stopping" : "running",
                  (int)(up / 3600), (int)(up / 60 % 60), (int)(up % 60), in_s,
-                 out_s, lag_s, wm_s, ckpt_s, held_s);
+                 out_s, lag_s, wm_s, ckpt_s,
+                 (unsigned long long)reload_number(j->run), held_s);
     line.last_ms = now_ms;
     line.in = in;
     line.out = out;

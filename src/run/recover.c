@@ -175,7 +175,7 @@ recover_flag(const struct job *j)
 {
     const struct run *run = j->run;
 
-    return run->restarts == 0 || !has_said(j) ? run->home.recover : RECOVER_NOT;
+    return run->opens == 0 || !has_said(j) ? run->home.recover : RECOVER_NOT;
 }
 
 const char *
@@ -250,7 +250,7 @@ new_txn(struct job *j, struct err *e)
     c.env = &j->txn_env;
     r = txn_new(&c, &j->txn, e);
     if (r == 0)
-        r = j->run->restarts != 0 ? check_rival(j, e) : refuse_early(j, e);
+        r = j->run->opens != 0 ? check_rival(j, e) : refuse_early(j, e);
     if (r == 0)
         r = txn_init(j->txn, e);
     if (r != 0 && e->where[0] == '\0')
@@ -343,7 +343,7 @@ fit(struct job *j, struct err *e)
 
     if (j->start_over || h->status.complete == 0)
         return 0;
-    if (j->conf->allow_state_loss)
+    if (reload_version(j->run)->allow_loss)
         flags |= FIT_ALLOW_LOSS;
     if (j->conf->new_lineage)
         flags |= FIT_OTHER_NAME;
@@ -359,6 +359,8 @@ fit(struct job *j, struct err *e)
         if (s->drop)
             restored_forget(&h->restored, s->step);
     }
+    if (r == 0)
+        reload_say_start(j);
     return r;
 }
 
@@ -376,7 +378,7 @@ set_conn_ckpt(struct job *j)
     if (!j->start_over && h->status.complete != 0)
         j->ops.restored = &h->restored;
     atomic_store(&j->ops.durable, h->status.complete);
-    if (j->run->restarts == 0 && j->ops.restored != NULL && !j->already_done)
+    if (j->run->opens == 0 && j->ops.restored != NULL && !j->already_done)
         j->run->restored = h->status.complete;
 }
 
@@ -387,12 +389,12 @@ recover_state(struct job *j, struct err *e)
     int r = 0;
 
     if (!j->plan->checkpoint)
-        return 0;
+        return j->run->opens == 0 ? reload_look(j->run, true, e) : 0;
     (void)fault_hit("recover_begin");
-    if (j->run->restarts != 0)
+    if (j->run->opens != 0)
         r = home_look(h, e);
     (void)snprintf(j->run->owner, sizeof j->run->owner, "%s-%u", h->owner,
-                   j->run->restarts);
+                   j->run->opens);
     j->target.exists = j->plan->lua_target != NULL;
     if (r == 0 && j->plan->exactly_once)
         r = new_txn(j, e);
@@ -401,7 +403,9 @@ recover_state(struct job *j, struct err *e)
     if (r != 0)
         return r;
     look_finished(j);
-    if (!j->already_done)
+    if (j->run->opens == 0)
+        r = reload_look(j->run, j->start_over || h->status.complete == 0, e);
+    if (r == 0 && !j->already_done)
         r = fit(j, e);
     if (r == 0)
         set_conn_ckpt(j);
@@ -411,10 +415,11 @@ recover_state(struct job *j, struct err *e)
 int
 recover_claim(struct job *j, struct err *e)
 {
+    const struct script_file *text = version_text(reload_version(j->run));
     struct home *h = &j->run->home;
     struct txn_marker m = {.found = true,
                            .round = h->status.complete,
-                           .code = hash_key(j->conf->text, j->conf->text_len)};
+                           .code = hash_key(text->text, text->len)};
     const struct txn_marker *seen = &j->run->seen;
     int r;
 
@@ -430,9 +435,9 @@ recover_claim(struct job *j, struct err *e)
 /* ------------------------------------------------------------- restarting */
 
 bool
-recover_may_restart(struct job *j, int64_t *ret_wait_ms)
+recover_is_retriable(const struct job *j)
 {
-    struct run *run = j->run;
+    const struct run *run = j->run;
     const struct plan *p = j->plan;
     const struct err *e = &j->failure.err;
 
@@ -441,7 +446,16 @@ recover_may_restart(struct job *j, int64_t *ret_wait_ms)
         (e->flags & ERR_RETRIABLE) == 0 ||
         (e->code != ERR_UNAVAILABLE && e->code != ERR_TEMP))
         return false;
-    if (p->restart_attempts >= 0 && run->attempts >= p->restart_attempts)
+    return p->restart_attempts < 0 || run->attempts < p->restart_attempts;
+}
+
+bool
+recover_may_restart(struct job *j, int64_t *ret_wait_ms)
+{
+    struct run *run = j->run;
+    const struct plan *p = j->plan;
+
+    if (!recover_is_retriable(j))
         return false;
     *ret_wait_ms =
         run->backoff_ms != 0 ? run->backoff_ms : p->restart_initial_ms;

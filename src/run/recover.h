@@ -49,6 +49,12 @@ MUST_USE int recover_claim(struct job *j, struct err *e);
 void recover_judge_fencing(struct job *j);
 
 /**
+ * Whether the failed job may begin again, as recover_may_restart(), which then
+ * counts it as a restart.
+ */
+bool recover_is_retriable(const struct job *j);
+
+/**
  * Whether the failed job may begin again from its last round: retriable, it
  * keeps checkpoints, nobody asked it to stop, attempts are left. Says which
  * of the conditions fails only where a user could expect a restart.

@@ -44,6 +44,8 @@ struct run_conf {
     bool new_lineage;          /* only with `from` */
     bool fresh;                /* never with `from` or `recover` */
     bool allow_state_loss;
+    bool accept_code; /* run a text that was rolled back */
+    bool watch;       /* reload when a file of the job changes */
     bool unsafe;
     bool progress;             /* draw the progress line */
     const struct run_box *box; /* NULL but in tests of jobs */

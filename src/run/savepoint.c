@@ -53,6 +53,10 @@ check(const struct job *j, const struct opt *ask, struct err *e)
     if (to == NULL || to[0] != '/')
         return err_set(e, ERR_USAGE,
                        "savepoint: \"to\" must be an absolute path");
+    if (reload_is_swapping(j->run))
+        return err_set(e, ERR_TEMP,
+                       "job %s is about to run other code; try again later",
+                       j->plan->name);
     if (j->stopping)
         return err_set(e, ERR_TEMP, "job %s is stopping", j->plan->name);
     return check_place(to, e);
@@ -92,6 +96,8 @@ on_request(void *arg, struct control_req *req)
     struct err e;
     int r;
 
+    if (reload_request(j, req))
+        return;
     err_clear(&e);
     if (!opt_is(ask, "verb", "savepoint"))
         r = err_set(&e, ERR_USAGE, "unknown verb \"%s\"",

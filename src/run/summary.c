@@ -336,7 +336,7 @@ summary_put(struct job *j, struct buf *b, int exit_code)
     put_int(b, "ended", clock_wall_ms());
     put_count(b, "parallelism", j->plan->parallelism);
     put_count(b, "slots", j->slot_count);
-    put_int(b, "reload", 0);
+    put_count(b, "reload", reload_number(j->run));
     put_count(b, "restarts", j->run->restarts);
     put_watermark(j, b);
     put_checkpoints(j->run, b);

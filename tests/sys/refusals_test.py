@@ -316,9 +316,10 @@ def what_is_read_at_load_is_part_of_the_plan():
                             "return s.read { path = 'x' }[1] end)"
                             ':sink("out", s.stdout())'), verb="run")
     assert got == 1 and "read: files are read at load only" in line, line
-    # Every load sees another file.
-    changing = "local f = assert(io.open('n', 'a')) f:write '{}\\n' f:close() " \
-        "s.read { path = 'n' }" + TIMED + ':filter(print):sink("o", s.stdout())'
+    # What s.read gave stays for all loads; each of these sees another file.
+    changing = "local f = assert(io.open('n', 'a')) f:write 'x' f:close() " \
+        "local n = #io.lines('n')()" + TIMED + \
+        ':filter(print, { name = "f" .. n }):sink("o", s.stdout())'
     got, line = call(JOB % ("", changing), "--unsafe", verb="run")
     assert got == 65 and "the plan differs between two loads" in line, line
 

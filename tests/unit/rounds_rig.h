@@ -153,6 +153,8 @@ rig_job(struct rig *r)
     r->run.kept = calloc(STEPS, sizeof *r->run.kept);
     r->run.next = calloc(STEPS, sizeof *r->run.next);
     r->run.logical_count = STEPS;
+    reload_init(&r->run);
+    assert_int_equal(reload_look(&r->run, true, &err), 0);
     r->run.home.store = open_store(r->dir);
     j->run = &r->run;
     j->plan = &r->plan;
@@ -197,6 +199,7 @@ rig_down(struct rig *r)
     ckpt_stop(&r->job.ckpt);
     rounds_fini(&r->job.rounds);
     store_close(&r->run.home.store);
+    assert_true(reload_end(&r->run));
     ev_loop_destroy(r->run.loop);
     free(r->run.base);
     free(r->run.kept);
