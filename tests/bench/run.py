@@ -335,15 +335,17 @@ def bench_top(b):
         ("bare", lambda: b.bare(topic)),
         ("pass", stateful(b, topic, "pass")),
         ("top 10 of 100 keys", stateful(b, topic, "top_n", metric)),
-        ("top 10 of 10,000 keys", stateful(b, topic, "top_n")),
-        ("top 10 of 10,000 keys, p=2", stateful(b, topic, "top_n", "p=2")),
+        ("top 3 of 10,000 keys, 10 s",
+         stateful(b, topic, "top_n", "n=3", "window=10s")),
+        ("top 3 of 10,000 keys, 10 s, p=2",
+         stateful(b, topic, "top_n", "n=3", "window=10s", "p=2")),
         ("q5, 1 M keys, Zipf 1.5", stateful(b, skewed, "q5", user)),
         ("q5, p=2", stateful(b, skewed, "q5", user, "p=2")),
         ("q5, exactly once 1s",
          stateful(b, skewed, "q5", user, "delivery=exactly_once",
                   "interval=1s")),
     ])
-    title = "top-N and q5, windows of 1 and 2 s, Kafka to Kafka"
+    title = "top-N of windows of 1 s, and q5, Kafka to Kafka"
     b.table(title, n, done)
     rows_out(b, title, done)
 

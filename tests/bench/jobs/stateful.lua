@@ -8,7 +8,7 @@
 --      ttl    value with a time to live
 --      dedup  the first record of each key; with ttl=DURATION by event time
 --      first  the same as a function with one value state
---      top_n  the ten highest of each key and second
+--      top_n  the n highest of each key and window
 --      q5     the keys with the most records of the last two seconds
 local s = require "streamlua"
 
@@ -77,8 +77,8 @@ elseif how == "first" then
     end,
   }
 elseif how == "top_n" then
-  rows = of_each_key():window(s.tumbling "1s")
-    :top_n { name = "step", n = 10, by = "value" }
+  rows = of_each_key():window(s.tumbling(s.param("window", "1s")))
+    :top_n { name = "step", n = s.param("n", 10), by = "value" }
 elseif how == "q5" then
   rows = of_each_key():window(s.hopping("2s", "1s"))
     :aggregate({ n = s.count() }, { name = "step" })
