@@ -8,7 +8,7 @@ lie in one partition; what a timer tells concerns only what had to be there
 when the watermark reached it; who waits for another compares times.
 
     memory  process: every kind of state, event and processing timers, timers
-            that are deleted, calls that fail and are undone
+            that are deleted, calls that fail, are undone, and quarantined
     first   dedup for ever and with a ttl, state with a ttl by event time,
             split into two sinks, reduce
     pair    connect of two topics whose keys lie in different partitions,
@@ -23,18 +23,18 @@ STEP_MS = 5  # event time between two records
 Case = collections.namedtuple("Case", "name text inputs outputs make rows")
 
 HEAD = """local s = require "streamlua"
-local job = s.job(s.param("name"), {
-  checkpoint = { interval = s.param("interval", "200ms") },
-  max_parallelism = 16,
-  state = { backend = s.param("backend", "lmdb") },
-  restart = { initial_backoff = "100ms", max_backoff = "1s" },
-})
 local function from(name)
   return s.kafka { topic = s.param(name), start = "earliest" }
 end
 local function to(name)
   return s.kafka { topic = s.param(name), delivery = "exactly_once" }
 end
+local job = s.job(s.param("name"), {
+  checkpoint = { interval = s.param("interval", "200ms") },
+  max_parallelism = 16,
+  state = { backend = s.param("backend", "lmdb") },
+  restart = { initial_backoff = "100ms", max_backoff = "1s" },
+})
 """
 
 
@@ -57,13 +57,14 @@ def line_of(fields):
 
 BUCKET_MS, QUIET_MS = 500, 333
 
-MEMORY = HEAD + """
+MEMORY = HEAD.replace("  restart =", """  quarantine = to "bad",
+  restart =""") + """
 local BUCKET, QUIET = %d, %d
 local rows = job:source("in", from "records")
   :event_time { field = "ts", out_of_orderness = "200ms", idle = false }
   :key_by "k"
   :process {
-    name = "memory", on_error = "skip", outputs = { "timed", "once" },
+    name = "memory", on_error = "quarantine", outputs = { "timed", "once" },
     state = {
       last = s.value_state(), newest = s.value_state(),
       kinds = s.map_state(), recent = s.list_state(),
@@ -174,10 +175,11 @@ def silences(times):
 
 def memory_rows(count):
     keys = collections.defaultdict(Key)
-    rows, timed, once = [], [], []
+    rows, timed, once, bad = [], [], [], []
     for r in map(memory_record, range(count)):
         if r["bad"]:
-            continue  # the call fails: nothing of it is left
+            bad.append(line_of(r))
+            continue  # the call fails: nothing else is left of it
         key = keys[r["k"]]
         prev = key.ids[-1] if key.ids else -1
         key.ids.append(r["i"])
@@ -197,7 +199,7 @@ def memory_rows(count):
                   for b, n in buckets.items()]
         timed += [text_of({"k": k, "quiet_since": t})
                   for t in silences(key.times)]
-    return {"rows": rows, "timed": timed, "once": once}
+    return {"rows": rows, "timed": timed, "once": once, "bad": bad}
 
 
 # --- first ----------------------------------------------------------------------
@@ -492,7 +494,7 @@ def pair_rows(count):
 
 
 CASES = (
-    Case("memory", MEMORY, ("records",), ("rows", "timed", "once"),
+    Case("memory", MEMORY, ("records",), ("rows", "timed", "once", "bad"),
          memory_make, memory_rows),
     Case("first", FIRST, ("records",),
          ("ever", "again", "third", "rest", "folded"), first_make, first_rows),

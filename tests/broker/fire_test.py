@@ -62,7 +62,12 @@ def functions_with_state_killed_and_rescaled_lose_and_double_nothing():
                 wait_a_moment(rng.uniform(0.2, 2.2))
                 check(job.p.poll() is None, "it ended by itself:\n",
                       job.stderr()[-2000:])
-                job.kill()
+                if i % 4 == 3:  # in between a stop, with a last round
+                    job.signal(signal.SIGTERM)
+                    check(job.ends() in (0, -signal.SIGTERM), "SIGTERM:",
+                          job.stderr()[-2000:])
+                else:
+                    job.kill()
                 now = job.marker()
                 check(now >= last, "the marker went back from", last, "to",
                       now)
