@@ -46,7 +46,7 @@ forward_call(void *arg, const char *call, const struct opt *args,
     return session_call(run->session, call, args, where, a, ret, e);
 }
 
-/* --- loading -----------------------------------------------------------------
+/* --- loading ---------------------------------------------------------------
  */
 
 static int
@@ -94,7 +94,7 @@ free_job(struct job *j)
     free(j->path);
 }
 
-/* --- variants ----------------------------------------------------------------
+/* --- variants --------------------------------------------------------------
  */
 
 static bool
@@ -137,7 +137,7 @@ make_variants(const struct runner *run, const struct opt *one,
     if (opt_bool(one, "faults", false))
         for (i = 0; i < plain; i++) {
             ret[n] = ret[i];
-            ret[n++].faults = true;
+            ret[n++].faults = FAULTS_RESTART + i % 3;
         }
     for (i = 0; i < n; i++)
         ret[i].seed = hash_splitmix(run->conf->seed ^ hash_splitmix(i));
@@ -147,6 +147,12 @@ make_variants(const struct runner *run, const struct opt *one,
 static void
 put_variant(const struct runner *run, const struct variant *v, struct buf *out)
 {
+    static const char *const said[] = {
+        [FAULTS_NONE] = "",
+        [FAULTS_RESTART] = ", a restart after each step",
+        [FAULTS_CRASH] = ", a crash after each step",
+        [FAULTS_MIXED] = ", a restart or a crash after each step"};
+
     buf_adds(out, "with ");
     if (v->parallelism > 0)
         buf_addf(out, "parallelism %" PRIu32, v->parallelism);
@@ -156,12 +162,11 @@ put_variant(const struct runner *run, const struct variant *v, struct buf *out)
         buf_addf(out, ", %s phase%s",
                  v->strategy == SIM_ONE_PHASE ? "one" : "two",
                  v->strategy == SIM_ONE_PHASE ? "" : "s");
-    if (v->faults)
-        buf_adds(out, ", a crash or restart after each step");
+    buf_adds(out, said[v->faults]);
     buf_addf(out, "; repeat with --seed %" PRIu64 "\n", run->conf->seed);
 }
 
-/* --- cases -------------------------------------------------------------------
+/* --- cases -----------------------------------------------------------------
  */
 
 static int64_t

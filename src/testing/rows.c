@@ -122,14 +122,12 @@ rows_read_file(const char *path, struct arena *a, struct opt **ret,
                struct err *e)
 {
     struct buf text;
-    char *copy;
     int r;
 
     buf_init(&text);
     r = read_all(path, &text, e);
-    if (r == 0) { /* strings of rows borrow from the text */
-        copy = arena_dup(a, text.len > 0 ? text.data : "", text.len);
-        r = rows_read(copy, text.len, a, ret, e);
+    if (r == 0) {
+        r = rows_read(buf_cstr(&text), text.len, a, ret, e);
         if (r != 0)
             (void)err_context(e, "%s", path);
     }

@@ -87,7 +87,7 @@ session_free(struct session **ps)
     free(s);
 }
 
-/* --- failing ----------------------------------------------------------------
+/* --- failing ---------------------------------------------------------------
  */
 
 /* Write down why the case fails, unless it has failed before.
@@ -133,7 +133,7 @@ fail_by_error(struct session *s, struct err *e)
     return r;
 }
 
-/* --- steps -------------------------------------------------------------------
+/* --- steps -----------------------------------------------------------------
  */
 
 static uint64_t
@@ -167,14 +167,17 @@ static int
 end_step(struct call *c, int r, const struct err *e)
 {
     struct session *s = c->s;
+    enum faults faults = s->conf.variant.faults;
     struct err fault;
 
     if (take_result(c, r, e) != 0)
         return c->e->code;
-    if (!s->conf.variant.faults || s->erred || s->ended)
+    if (faults == FAULTS_NONE || s->erred || s->ended)
         return 0;
+    if (faults == FAULTS_MIXED)
+        faults = draw(s) % 2 == 0 ? FAULTS_RESTART : FAULTS_CRASH;
     err_clear(&fault);
-    if (draw(s) % 3 == 0)
+    if (faults == FAULTS_RESTART)
         r = sim_restart(s->sim, 0, &fault);
     else
         r = sim_crash(s->sim, &fault);
@@ -279,7 +282,7 @@ call_restart(struct call *c)
     return take_result(c, r, &e);
 }
 
-/* --- looks -------------------------------------------------------------------
+/* --- looks -----------------------------------------------------------------
  */
 
 static int
@@ -359,7 +362,30 @@ call_now(struct call *c)
     return 0;
 }
 
-/* --- errors ------------------------------------------------------------------
+static int
+call_state(struct call *c)
+{
+    const struct opt *key = opt_get(c->args, "key");
+    const struct opt *start = opt_get(c->args, "start");
+    struct opt *lines;
+    struct buf text, out;
+    int r;
+
+    buf_init(&text);
+    buf_init(&out);
+    value_put(&text, key);
+    r = sim_state(c->s->sim, opt_str(c->args, "step", ""), buf_cstr(&text),
+                  start == NULL ? NULL : &start->i, &out, c->e);
+    if (r == 0)
+        r = rows_read(out.data, out.len, c->a, &lines, c->e);
+    if (r == 0)
+        c->ret = lines;
+    buf_fini(&text);
+    buf_fini(&out);
+    return r;
+}
+
+/* --- errors ----------------------------------------------------------------
  */
 
 static void
@@ -418,6 +444,7 @@ static const struct {
     {"expect", call_expect},
     {"take", call_take},
     {"counter", call_counter},
+    {"state", call_state},
     {"now", call_now},
     {"take_error", call_take_error},
     {"fail", call_fail},

@@ -11,11 +11,19 @@
 #include "script/script.h"
 #include "testing/sim.h"
 
+/* What happens after each step of a case. */
+enum faults {
+    FAULTS_NONE,
+    FAULTS_RESTART, /* a round, and another process goes on from it */
+    FAULTS_CRASH,   /* another process goes on from the last round */
+    FAULTS_MIXED    /* one of the two, drawn */
+};
+
 /* How a case is run. */
 struct variant {
     uint32_t parallelism; /* 0: the job's own */
     enum sim_strategy strategy;
-    bool faults; /* a crash or a restart after each step */
+    enum faults faults;
     uint64_t seed;
 };
 
