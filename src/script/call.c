@@ -49,6 +49,8 @@ take_text(struct calls *c, const char *what, bool ext, struct arena *a,
 {
     if (c->buf.data[0] != '{')
         return take_error(what, c->buf.data[0] == '[' ? "a list" : "no map", e);
+    if (c->buf.len > REC_SIZE_MAX)
+        return err_record(e, CAUSE_USER_ERROR, "record above 64 MiB");
     ret->val = arena_dup(a, c->buf.data, c->buf.len);
     ret->val_len = (uint32_t)c->buf.len;
     ret->flags &= (uint8_t)~REC_EXT;
@@ -150,14 +152,17 @@ emit_lj(lua_State *L)
 {
     struct calls *c = calls_of(L);
     struct rec out;
+    size_t from;
 
     if (c->emit == NULL)
         return luaL_error(L, "emit used after its call");
     lua_settop(L, 1);
+    from = arena_size(&c->emit->arena);
     if (call_take_record(c, L, 1, "emit got", &c->emit->arena, &out,
                          &c->emit_err) != 0)
         return calls_raise_lj(L, &c->emit_err);
     *batch_add(c->emit) = out;
+    calls_emitted_lj(L, arena_size(&c->emit->arena) - from);
     return 0;
 }
 
@@ -174,6 +179,7 @@ script_flat_map(struct script *s, int func, const struct rec *r,
     calls_bind(c, r, reader, false, calls_keeps(c, func, 0));
     (void)lua_rawgeti(L, LUA_REGISTRYINDEX, c->emit_ref);
     c->emit = out;
+    c->emitted = 0;
     rc = calls_call(c, 2, 1, e);
     c->emit = NULL;
     if (rc == 0 && !lua_isnil(L, -1))

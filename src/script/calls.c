@@ -8,6 +8,10 @@
 #include "base/mem.h"
 #include "script/calls_impl.h"
 
+/* What a call may emit before it counts: a batch takes memory in blocks of up
+ * to 1 MiB. And what is kept of the buffer in which texts are made. */
+enum { EMIT_FREE = 2 << 20, BUF_KEPT = 4 << 20 };
+
 const char calls_null = 0;
 
 lua_State *
@@ -106,6 +110,8 @@ calls_unbind(struct calls *c)
     lua_State *L = c->s->L;
 
     c->cur.gen++;
+    if (c->buf.cap > BUF_KEPT)
+        buf_fini(&c->buf);
     if (c->views == 0)
         return;
     (void)lua_rawgeti(L, LUA_REGISTRYINDEX, c->views_ref);
@@ -142,6 +148,35 @@ calls_call(struct calls *c, int nargs, int nresults, struct err *e)
         c->bad.code = 0;
     }
     return ERR_RECORD;
+}
+
+/* Emergency collections of Lua's allocator call no finalisers, so records that
+ * are garbage would keep what C holds for them: it is looked for here, before
+ * the cap is met, whenever half of the room that was left is taken. */
+void
+calls_room_lj(lua_State *L, size_t more)
+{
+    struct script *s = script_of(L);
+    size_t used = script_memory(s) + s->held + more, room;
+
+    if (used <= s->memory_max && s->held <= s->held_collect)
+        return;
+    (void)lua_gc(L, LUA_GCCOLLECT);
+    used = script_memory(s) + s->held + more;
+    room = used < s->memory_max ? s->memory_max - used : 0;
+    s->held_collect = s->held + room / 2;
+    if (room == 0)
+        (void)luaL_error(L, "not enough memory");
+}
+
+void
+calls_emitted_lj(lua_State *L, size_t bytes)
+{
+    struct calls *c = calls_of(L);
+
+    c->emitted += bytes + sizeof(struct rec);
+    if (c->emitted > EMIT_FREE)
+        calls_room_lj(L, c->emitted);
 }
 
 int

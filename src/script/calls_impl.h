@@ -31,12 +31,13 @@ struct lrec {
     struct rec own;
     struct reader *reader; /* NULL: fields are found in the tree */
     struct tree tree;
-    uint64_t gen;            /* of the running binding */
-    bool readonly;           /* no assignment in this call */
-    bool owned;              /* lives inside a userdata */
-    bool fresh;              /* made by s.row: what is not set is inherited */
-    uint8_t set;             /* SET_...: what user code has set */
-    uint32_t views;          /* views made (call records: in calls->views) */
+    uint64_t gen;   /* of the running binding */
+    bool readonly;  /* no assignment in this call */
+    bool owned;     /* lives inside a userdata */
+    bool fresh;     /* made by s.row: what is not set is inherited */
+    uint8_t set;    /* SET_...: what user code has set */
+    uint32_t views; /* views made (call records: in calls->views) */
+    size_t held;    /* bytes of the arenas, as counted in script.held */
     struct arena meta_arena; /* key and headers, set or read by user code */
 };
 
@@ -89,6 +90,7 @@ struct calls {
     struct err bad;      /* decode error met while Lua read; code 0: none */
     struct batch *emit;  /* where flat_map's emit() puts records, or NULL */
     struct err emit_err; /* why an emit() failed */
+    size_t emitted;      /* bytes of what this call emitted */
     int emit_ref, law_ref, law_load_ref, law_reduce_ref;
     struct buf buf;   /* text being made */
     struct arena tmp; /* short-lived bytes, reset for each conversion */
@@ -133,6 +135,11 @@ int calls_fail(struct calls *c, int func, struct err *e, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 /** Set e's place to that of function `func`. */
 void calls_place(struct calls *c, int func, struct err *e);
+/** Raise "not enough memory" unless `more` bytes fit below the cap, with what C
+ * holds for the state; looks for garbage first. */
+void calls_room_lj(lua_State *L, size_t more);
+/** Count `bytes` that an emit took, and its record. May raise. */
+void calls_emitted_lj(lua_State *L, size_t bytes);
 /** Remember a decode error and raise it in Lua. Does not return. */
 int calls_raise_lj(lua_State *L, const struct err *e);
 
@@ -143,6 +150,22 @@ void lrec_fini(struct lrec *r);
 /** Bind `lr` to a borrowed record, dropping what it held. */
 void lrec_bind(struct lrec *lr, const struct rec *r, struct reader *reader,
                bool readonly);
+/** Give back the memory of `lr`, which nobody reads any more. */
+void lrec_release(struct lrec *lr);
+/** The slow half of lrec_count_lj(). */
+void lrec_recount_lj(lua_State *L, struct lrec *lr, size_t now);
+
+/** Count the memory of `lr` after something was read or written in it; raises
+ * when the state has more than its cap. */
+static inline void
+lrec_count_lj(lua_State *L, struct lrec *lr)
+{
+    size_t now = lr->tree.arena.total + lr->meta_arena.total;
+
+    if (now != lr->held)
+        lrec_recount_lj(L, lr, now);
+}
+
 /** Push a new handle on `lr` (no owned record). May raise. */
 struct handle *record_push_handle_lj(lua_State *L, struct lrec *lr);
 /** Push an owned record with copies of r's bytes. May raise. */

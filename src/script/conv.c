@@ -18,6 +18,7 @@ struct conv {
     struct calls *c;
     lua_State *L;
     struct buf *out;
+    size_t before; /* bytes in out at the beginning */
     bool ext;
     int depth;
     const void *above[JSON_DEPTH_LUA_MAX + 1]; /* tables being written */
@@ -330,6 +331,9 @@ conv_any(struct conv *v, int idx, struct err *e)
     size_t len;
     char text[80];
 
+    /* Here, since a small table may be written any number of times. */
+    if (v->out->len - v->before > REC_SIZE_MAX)
+        return conv_error(v, e, "value above 64 MiB");
     switch (lua_type(v->L, idx)) {
     case LUA_TNIL:
         buf_adds(v->out, "null");
@@ -373,20 +377,20 @@ conv_put(struct calls *c, lua_State *L, int idx, struct buf *out, bool *ext,
          struct err *e)
 {
     struct conv v;
-    size_t before = out->len;
     int r;
 
     v.c = c;
     v.L = L;
     v.out = out;
+    v.before = out->len;
     v.ext = false;
     v.depth = 0;
     arena_reset(&c->tmp);
     r = conv_any(&v, lua_absindex(L, idx), e);
-    if (r == 0 && out->len - before > REC_SIZE_MAX)
+    if (r == 0 && out->len - v.before > REC_SIZE_MAX)
         r = conv_error(&v, e, "value above 64 MiB");
     if (r != 0)
-        out->len = before;
+        out->len = v.before;
     else if (v.ext)
         *ext = true;
     return r;

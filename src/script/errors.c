@@ -8,6 +8,12 @@
  * from the stack, the traceback shows the user's own frames only.
  */
 
+/* Frames looked at: each costs its depth, and a runaway recursion leaves
+ * hundreds of thousands. */
+enum { TRACE_LEVELS = 200 };
+
+static const char no_memory[] = "not enough memory";
+
 static bool
 is_lib(const lua_Debug *ar)
 {
@@ -20,7 +26,8 @@ script_user_frame(lua_State *L, lua_Debug *ar)
 {
     int level;
 
-    for (level = 0; lua_getstack(L, level, ar) != 0; level++) {
+    for (level = 0; level < TRACE_LEVELS && lua_getstack(L, level, ar) != 0;
+         level++) {
         (void)lua_getinfo(L, "Sl", ar);
         if (strcmp(ar->what, "C") != 0 && !is_lib(ar))
             return true;
@@ -79,7 +86,8 @@ script_msgh(lua_State *L)
     s->where[0] = '\0';
     s->trace[0] = '\0';
     len = 0;
-    for (level = 0; lua_getstack(L, level, &ar) != 0; level++) {
+    for (level = 0; level < TRACE_LEVELS && lua_getstack(L, level, &ar) != 0;
+         level++) {
         (void)lua_getinfo(L, "Sl", &ar);
         if (strcmp(ar.what, "C") == 0 || is_lib(&ar))
             continue;
@@ -149,9 +157,11 @@ add_hint(struct script *s, const char *msg, struct err *e)
             }
         }
     }
-    if (strstr(msg, "not enough memory") != NULL) {
-        err_hint(e, "the job's option lua = { memory = ... } is the cap of "
-                    "one Lua state");
+    if (strncmp(msg, no_memory, sizeof no_memory - 1) == 0) {
+        err_hint(e,
+                 "keep less in variables, or raise the cap of each task's "
+                 "Lua state: s.job(name, { lua = { memory = \"%zuMiB\" } })",
+                 (s->memory_max + (1 << 20) - 1) / (1 << 20) * 2);
         return;
     }
     if (!s->loaded || strncmp(msg, "(the error", 10) == 0 ||
@@ -173,7 +183,7 @@ error_text(lua_State *L, char *out, size_t size)
     switch (lua_type(L, -1)) {
     case LUA_TSTRING:
     case LUA_TNUMBER:
-        msg = lua_tostring(L, -1);
+        msg = lua_tostring(L, -1); /* the cap is off here: load.c */
         break;
     case LUA_TTABLE:
         lua_pushliteral(L, "message");
@@ -188,6 +198,27 @@ error_text(lua_State *L, char *out, size_t size)
     (void)snprintf(out, size, "(the error is a %s value)",
                    luaL_typename(L, -1));
     return out;
+}
+
+/* What was too much: Lua's own text does not say. */
+static void
+say_cap(const struct script *s, struct err *e)
+{
+    size_t n = s->memory_max;
+    const char *unit = "bytes";
+
+    if (strcmp(e->msg, no_memory) != 0)
+        return;
+    if (n >= 1 << 20 && n % (1 << 20) == 0) {
+        n >>= 20;
+        unit = "MiB";
+    } else if (n >= 1 << 10 && n % (1 << 10) == 0) {
+        n >>= 10;
+        unit = "KiB";
+    }
+    (void)snprintf(e->msg, sizeof e->msg,
+                   "%s: the Lua state may take %zu %s (lua.memory)", no_memory,
+                   n, unit);
 }
 
 /* A message is one line: "\n\t" of Lua's lists becomes "; ". */
@@ -227,6 +258,7 @@ script_take_error(struct script *s, struct err *e)
         (void)snprintf(e->msg, sizeof e->msg, "%s", text);
     (void)snprintf(e->trace, sizeof e->trace, "%s", s->trace);
     one_line(e->msg);
+    say_cap(s, e);
     add_hint(s, e->msg, e);
     s->where[0] = s->trace[0] = '\0';
     lua_pop(s->L, 1);
@@ -257,8 +289,9 @@ script_take_load_error(struct script *s, struct err *e)
     (void)snprintf(e->msg, sizeof e->msg, "%s", msg);
     if (code == ERR_JOBFILE && e->where[0] == '\0')
         err_where(e, "%s%s", s->conf.path, /* Lua does not say where */
-                  strcmp(msg, "not enough memory") == 0 ? "" : ":1");
+                  strcmp(msg, no_memory) == 0 ? "" : ":1");
     one_line(e->msg);
+    say_cap(s, e);
     add_hint(s, e->msg, e);
     s->where[0] = s->trace[0] = '\0';
     lua_pop(s->L, 1);

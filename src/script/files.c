@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/hash.h"
 #include "base/mem.h"
@@ -151,6 +152,16 @@ not_kept(const char *path, struct err *e)
     return ERR_JOBFILE;
 }
 
+/* Whether there is a file that is none one can read again, or for ever. A
+ * job file may be one: it comes from a pipe. */
+static bool
+is_irregular(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
 int
 script_files_read(struct script_files *f, enum script_file_kind kind,
                   const char *path, const struct script_file **ret,
@@ -169,6 +180,11 @@ script_files_read(struct script_files *f, enum script_file_kind kind,
     }
     if (f->sealed)
         return not_kept(path, e);
+    if (kind != SCRIPT_FILE_JOB && is_irregular(path)) {
+        (void)err_set(e, ERR_JOBFILE, "it is no regular file");
+        err_where(e, "%s", path);
+        return ERR_JOBFILE;
+    }
     in = fopen(path, "rbe");
     if (in == NULL) {
         n = add(f, kind, path);

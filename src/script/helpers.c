@@ -130,6 +130,8 @@ row_member_lj(lua_State *L, lua_Integer i, bool *ext)
         *ext = *ext || !json_utf8_ok(name, len);
         if (conv_put(c, L, -1, &c->buf, ext, &e) != 0)
             (void)calls_raise_lj(L, &e);
+        if (c->buf.len > REC_SIZE_MAX)
+            (void)luaL_error(L, "row: record above 64 MiB");
     }
     lua_pop(L, 2);
 }
@@ -317,6 +319,7 @@ set_key_lj(lua_State *L)
         return luaL_error(L, "set_key: key above 64 KiB");
     lr->own.key = arena_dup(&lr->meta_arena, s, len);
     lr->own.key_len = (uint32_t)len;
+    lrec_count_lj(L, lr);
     return 0;
 }
 
@@ -356,6 +359,9 @@ set_header_lj(lua_State *L)
     name = luaL_checklstring(L, 2, &name_len);
     if (!lua_isnil(L, 3))
         value = luaL_checklstring(L, 3, &value_len);
+    if (name_len > KEY_SIZE_MAX || value_len > REC_SIZE_MAX)
+        return luaL_error(L, "set_header: name above 64 KiB, or value above "
+                             "64 MiB");
     lr = change_lj(L, "set_header", SET_HEADERS);
     old = rec_headers(&lr->own, &lr->meta_arena);
     n = old == NULL ? 0 : old->count;
@@ -373,6 +379,7 @@ set_header_lj(lua_State *L)
         item->value_len = (uint32_t)value_len;
     }
     lr->own.headers = h->count > 0 ? h : NULL;
+    lrec_count_lj(L, lr);
     return 0;
 }
 

@@ -72,6 +72,27 @@ script_read_file(const char *path, char **ret_text, size_t *ret_len,
     return r;
 }
 
+/* Whether the cap holds now: while user code runs, in protected mode. What the
+ * engine allocates between calls is little, and nothing could catch the error.
+ */
+static bool
+is_capped(const struct script *s)
+{
+    return s->loading ||
+           (atomic_load_explicit(&s->call_seq, memory_order_relaxed) & 1) != 0;
+}
+
+/* Note where memory ended: Lua calls no message handler then. */
+static void
+note_place(struct script *s)
+{
+    lua_Debug ar;
+
+    if (script_user_frame(
+            atomic_load_explicit(&s->running, memory_order_relaxed), &ar))
+        script_place(s, &ar, s->where, sizeof s->where);
+}
+
 /* The allocator of a state: bounded, and counted for script_memory(). */
 static void *
 script_alloc(void *arg, void *p, size_t osize, size_t nsize)
@@ -87,9 +108,14 @@ script_alloc(void *arg, void *p, size_t osize, size_t nsize)
         free(p);
         q = NULL;
     } else {
-        if (nsize > osize && used - osize + nsize > s->memory_max)
+        if (nsize > osize && used + s->held - osize + nsize > s->memory_max &&
+            is_capped(s)) {
+            note_place(s);
             return NULL;
+        }
         q = realloc(p, nsize);
+        if (q == NULL && !is_capped(s))
+            q = mem_realloc(p, nsize); /* ends the process */
         if (q == NULL)
             return NULL;
     }
@@ -209,13 +235,17 @@ protect(struct load *load, lua_CFunction f)
 {
     struct script *s = load->s;
     lua_State *L = s->L;
+    int r;
 
     load->failed = 0;
     lua_settop(L, 0);
     lua_pushcfunction(L, script_msgh);
     lua_pushcfunction(L, f);
     lua_pushlightuserdata(L, load);
-    if (lua_pcall(L, 1, 0, 1) == LUA_OK) {
+    s->loading = true;
+    r = lua_pcall(L, 1, 0, 1);
+    s->loading = false;
+    if (r == LUA_OK) {
         lua_settop(L, 0);
         return load->failed;
     }

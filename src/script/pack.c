@@ -32,7 +32,8 @@ struct pack {
     struct calls *c;
     lua_State *L;
     struct buf *out;
-    bool strict; /* no table that is neither list nor map */
+    size_t before; /* bytes in out at the beginning */
+    bool strict;   /* no table that is neither list nor map */
     int depth;
     const void *above[JSON_DEPTH_LUA_MAX]; /* tables being written */
     struct pair path[JSON_DEPTH_LUA_MAX];  /* key in each of them */
@@ -279,6 +280,9 @@ pack_any(struct pack *k, int idx, struct err *e)
     struct pair p = {0};
     char text[80];
 
+    /* Here, since a small table may be written any number of times. */
+    if (k->out->len - k->before > REC_SIZE_MAX)
+        return pack_error(k, e, "a value above 64 MiB");
     switch (lua_type(L, idx)) {
     case LUA_TNIL:
         buf_addc(k->out, 'N');
@@ -316,17 +320,19 @@ put(struct calls *c, lua_State *L, int idx, bool strict, struct buf *out,
     struct err *e)
 {
     struct pack k;
-    size_t before = out->len;
     int r;
 
     k.c = c;
     k.L = L;
     k.out = out;
+    k.before = out->len;
     k.strict = strict;
     k.depth = 0;
     r = pack_any(&k, lua_absindex(L, idx), e);
+    if (r == 0 && out->len - k.before > REC_SIZE_MAX)
+        r = pack_error(&k, e, "a value above 64 MiB");
     if (r != 0)
-        out->len = before;
+        out->len = k.before;
     return r;
 }
 

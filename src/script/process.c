@@ -182,6 +182,7 @@ emit_lj(lua_State *L, struct script_process *sp, struct batch *b, int idx)
     struct rec out;
     bool valid;
     uint8_t set;
+    size_t from = arena_size(&b->arena);
 
     if (call_take_record(c, L, idx, "emit got", &b->arena, &out,
                          &c->emit_err) != 0)
@@ -206,6 +207,7 @@ emit_lj(lua_State *L, struct script_process *sp, struct batch *b, int idx)
         out.flags |= REC_HAS_TS;
     }
     *batch_add(b) = out;
+    calls_emitted_lj(L, arena_size(&b->arena) - from);
 }
 
 static int
@@ -551,6 +553,7 @@ call(struct script_process *sp, struct err *e)
     sp->active = true;
     sp->number++;
     sp->has_key = false;
+    c->emitted = 0;
     r = calls_call(c, 2, 0, e);
     sp->active = false;
     calls_unbind(c);
@@ -650,8 +653,11 @@ script_process_window(struct script_process *sp, const struct script_window *w,
         (void)lua_rawgeti(L, LUA_REGISTRYINDEX, sp->ctx_ref);
         r = call(sp, e);
     }
-    for (i = 0; i < w->count; i++)
+    for (i = 0; i < w->count; i++) {
         c->batch[i]->gen++;
+        if (c->batch[i]->held != 0)
+            lrec_release(c->batch[i]);
+    }
     sp->window = NULL;
     return r;
 }

@@ -7,6 +7,9 @@
 
 enum { SHORT_STRING_MAX = 40, PROBES = 16, COLUMNS_MAX = 128 };
 
+/* First block of a record's nodes, bytes: a window may hold very many. */
+enum { LREC_BLOCK = 512 };
+
 #define NO_COLUMN UINT32_MAX
 
 /* ---- bindings ---- */
@@ -18,6 +21,32 @@ lrec_init(struct lrec *lr, struct calls *c)
     lr->c = c;
     tree_init(&lr->tree);
     arena_init(&lr->meta_arena);
+    lr->tree.arena.block_size = LREC_BLOCK;
+}
+
+/* What is kept for the next record is not counted until it is used. */
+static void
+forget_held(struct lrec *lr)
+{
+    lr->c->s->held -= lr->held;
+    lr->held = 0;
+}
+
+void
+lrec_release(struct lrec *lr)
+{
+    forget_held(lr);
+    tree_fini(&lr->tree);
+    arena_fini(&lr->meta_arena);
+    lr->tree.arena.block_size = LREC_BLOCK;
+}
+
+void
+lrec_recount_lj(lua_State *L, struct lrec *lr, size_t now)
+{
+    lr->c->s->held += now - lr->held;
+    lr->held = now;
+    calls_room_lj(L, 0);
 }
 
 void
@@ -36,6 +65,8 @@ lrec_bind(struct lrec *lr, const struct rec *r, struct reader *reader,
         tree_reset(&lr->tree);
     if (lr->meta_arena.head != NULL)
         arena_reset(&lr->meta_arena);
+    if (lr->held != 0)
+        forget_held(lr);
     lr->set = 0;
     lr->rec = r;
     lr->reader = reader;
@@ -300,6 +331,7 @@ index_tree_lj(lua_State *L, struct lrec *lr, const char *name, size_t len)
         r = node_path(&lr->tree, n, name, len, &n, &e);
     if (r < 0)
         return calls_raise_lj(L, &e);
+    lrec_count_lj(L, lr);
     if (r == 0)
         lua_pushnil(L);
     else
@@ -441,7 +473,10 @@ record_newindex(lua_State *L)
         return 0; /* the value that is there already */
     child = record_node_lj(L, lr, 3);
     r = node_set_path(&lr->tree, root, name, len, child, &e);
-    return r == 0 ? 0 : calls_raise_lj(L, &e);
+    if (r != 0)
+        return calls_raise_lj(L, &e);
+    lrec_count_lj(L, lr);
+    return 0;
 }
 
 /* ---- the other metamethods ---- */
@@ -466,6 +501,7 @@ record_pairs_next(lua_State *L)
         return calls_raise_lj(L, &e);
     if (r == 0)
         return 0;
+    lrec_count_lj(L, lr);
     lua_pushinteger(L, pos);
     lua_replace(L, lua_upvalueindex(2));
     (void)lua_pushlstring(L, m.name, m.len);
@@ -512,7 +548,11 @@ record_tostring(lua_State *L)
 static int
 record_gc(lua_State *L)
 {
-    lrec_fini(&((struct owned *)lua_touserdata(L, 1))->r);
+    struct lrec *lr = &((struct owned *)lua_touserdata(L, 1))->r;
+
+    script_of(L)->held -= lr->held;
+    lr->held = 0;
+    lrec_fini(lr);
     return 0;
 }
 
@@ -595,6 +635,7 @@ record_push_owned_lj(lua_State *L, const struct rec *r)
     (void)lua_setmetatable(L, -2);
     if (r->key != NULL || r->headers != NULL)
         record_own_meta(&o->r.own, &o->r.meta_arena);
+    lrec_count_lj(L, &o->r);
     return &o->r;
 }
 

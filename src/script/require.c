@@ -135,7 +135,46 @@ find_text_lj(lua_State *L, const char *name, const char *path)
     return NULL;
 }
 
-/* Upvalue 1: the package table. Loads Lua text only. */
+/* A module lies below the folders of package.path, never beside or above. */
+static void
+check_name_lj(lua_State *L, const char *name)
+{
+    bool begins = true;
+    const char *p;
+
+    for (p = name; *p != '\0'; p++) {
+        if (begins && (*p == '.' || *p == '/'))
+            break;
+        begins = *p == '.' || *p == '/';
+    }
+    if (*p != '\0' || begins)
+        (void)luaL_error(L,
+                         "require: '%s' is no module name; write \"a.b\" for "
+                         "a/b.lua in the job's folder or its lib/",
+                         name);
+}
+
+/* Loader of a text. Upvalues: the chunk, the table of names being loaded. A
+ * name stays there when its chunk fails. */
+static int
+run_text_lj(lua_State *L)
+{
+    lua_settop(L, 2);
+    lua_pushvalue(L, 1);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, lua_upvalueindex(2));
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_call(L, 2, 1);
+    lua_pushvalue(L, 1);
+    lua_pushnil(L);
+    lua_rawset(L, lua_upvalueindex(2));
+    return 1;
+}
+
+/* Upvalues: the package table, the table of names being loaded. Loads Lua
+ * text only. */
 static int
 search_text_lj(lua_State *L)
 {
@@ -144,6 +183,11 @@ search_text_lj(lua_State *L)
     size_t skip;
 
     name = luaL_checkstring(L, 1);
+    check_name_lj(L, name);
+    lua_pushvalue(L, 1);
+    if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL)
+        return luaL_error(L, "module '%s' requires itself, or failed before",
+                          name);
     if (lua_getfield(L, lua_upvalueindex(1), "path") != LUA_TSTRING)
         return luaL_error(L, "'package.path' must be a string");
     f = find_text_lj(L, name, lua_tostring(L, -1));
@@ -152,6 +196,8 @@ search_text_lj(lua_State *L)
     skip = script_skip_begin(f->text, f->len);
     if (luaL_loadbufferx(L, f->text + skip, f->len - skip,
                          lua_pushfstring(L, "@%s", f->path), "t") == LUA_OK) {
+        lua_pushvalue(L, lua_upvalueindex(2));
+        lua_pushcclosure(L, run_text_lj, 2);
         lua_pushstring(L, f->path);
         return 2;
     }
@@ -172,20 +218,35 @@ set_path_lj(lua_State *L, const char *dir)
     lua_pop(L, 1);
 }
 
-/* A copy of the globals: what a job assigns does not reach our modules. */
+/* Push a copy of the table at the top; tables in it are copied `depth` deep. */
+static void
+copy_table_lj(lua_State *L, int depth)
+{
+    int from = lua_gettop(L), to = from + 1;
+
+    luaL_checkstack(L, 8, NULL);
+    lua_newtable(L);
+    lua_pushnil(L);
+    while (lua_next(L, from) != 0) {
+        if (depth > 0 && lua_istable(L, -1)) {
+            copy_table_lj(L, depth - 1);
+            lua_remove(L, -2);
+        }
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        lua_rawset(L, to);
+    }
+}
+
+/* A copy of the globals and of the libraries: what a job assigns to them does
+ * not reach our modules. */
 static void
 own_globals_lj(lua_State *L)
 {
-    lua_newtable(L);
     lua_pushglobaltable(L);
-    lua_pushnil(L);
-    while (lua_next(L, -2) != 0) {
-        lua_pushvalue(L, -2);
-        lua_insert(L, -2);
-        lua_rawset(L, -5);
-    }
-    lua_pop(L, 1);
+    copy_table_lj(L, 1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &own_key);
+    lua_pop(L, 1);
 }
 
 void
@@ -209,7 +270,8 @@ script_require_open_lj(struct script *s)
     (void)lua_rawgeti(L, old, 1); /* preload */
     lua_rawseti(L, -2, 2);
     lua_pushvalue(L, old - 1);
-    lua_pushcclosure(L, search_text_lj, 1);
+    lua_newtable(L);
+    lua_pushcclosure(L, search_text_lj, 2);
     lua_rawseti(L, -2, 3);
     n = s->conf.unsafe ? (int)lua_rawlen(L, old) : 2;
     for (i = 3; i <= n; i++) { /* C modules */

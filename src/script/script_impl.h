@@ -30,6 +30,8 @@ struct script {
     int funcs_ref;         /* registry ref: list of functions by number */
     _Atomic size_t memory; /* bytes in use; written by the owner only */
     size_t memory_max;     /* cap of the allocator */
+    size_t held;           /* bytes C holds for objects of the state */
+    size_t held_collect;   /* of these, when garbage is looked for next */
     int64_t call_timeout_ns, load_timeout_ns;
     _Atomic bool patient; /* the running call is told of, not interrupted */
     /* Counted up when a call into user code begins and when it ends, so it is
@@ -51,6 +53,7 @@ struct script {
     int64_t load_began;           /* real ns, 0 = no count hook */
     bool load_over;            /* load_timeout has passed, or at the end ... */
     bool closing;              /* ... call_timeout */
+    bool loading;              /* the file runs: the cap holds */
     const void *globals;       /* identity of the table jobs see as _G */
     char chunk[64];            /* chunk name of the job file, no '@' */
     char dir[256];             /* folder of the job file with '/', or "" */

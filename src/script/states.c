@@ -366,6 +366,7 @@ list_update(lua_State *L)
         lua_pop(L, 1);
         if (sp->bytes.len - at - sizeof len > KSTATE_VALUE_MAX)
             return fail_lj(L, h, "update: an element above 64 MiB");
+        calls_room_lj(L, sp->bytes.len);
         len = (uint32_t)(sp->bytes.len - at - sizeof len);
         memcpy(sp->bytes.data + at, &len, sizeof len);
     }

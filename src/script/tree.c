@@ -11,7 +11,7 @@
  * they are met, so that two loads of the same file give the same tree.
  */
 
-enum { TREE_DEPTH_MAX = 64 };
+enum { TREE_DEPTH_MAX = 64, TREE_SIZE_MAX = 64 << 20 };
 
 struct tree_name {
     const char *s; /* kept alive by the table */
@@ -155,6 +155,11 @@ tree_value_lj(struct script *s, int index, int depth)
     const char *text;
     size_t len;
 
+    if (arena_size(&s->arena) > TREE_SIZE_MAX)
+        (void)luaL_error(s->L,
+                         "the options and constants of the job take more than "
+                         "%d MiB",
+                         TREE_SIZE_MAX >> 20);
     switch (lua_type(s->L, index)) {
     case LUA_TSTRING:
         text = lua_tolstring(s->L, index, &len);

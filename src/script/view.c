@@ -77,6 +77,7 @@ view_index(lua_State *L)
     }
     if (r < 0)
         return calls_raise_lj(L, &e);
+    lrec_count_lj(L, w->r);
     if (r == 0)
         lua_pushnil(L);
     else
@@ -112,7 +113,10 @@ list_assign(lua_State *L, struct view *w)
     }
     child = record_node_lj(L, w->r, 3);
     r = node_set_at(&w->r->tree, w->node, i, child, &e);
-    return r == 0 ? 0 : calls_raise_lj(L, &e);
+    if (r != 0)
+        return calls_raise_lj(L, &e);
+    lrec_count_lj(L, w->r);
+    return 0;
 }
 
 static int
@@ -142,7 +146,10 @@ view_newindex(lua_State *L)
         return 0;
     child = record_node_lj(L, w->r, 3);
     r = node_set_path(&w->r->tree, w->node, name, len, child, &e);
-    return r == 0 ? 0 : calls_raise_lj(L, &e);
+    if (r != 0)
+        return calls_raise_lj(L, &e);
+    lrec_count_lj(L, w->r);
+    return 0;
 }
 
 static int
@@ -178,6 +185,7 @@ view_pairs_next(lua_State *L)
         return calls_raise_lj(L, &e);
     if (r == 0)
         return 0;
+    lrec_count_lj(L, w->r);
     lua_pushinteger(L, pos);
     lua_replace(L, lua_upvalueindex(2));
     if (w->node->type == VAL_LIST)

@@ -51,14 +51,20 @@ is_interrupted(const struct script *s)
            seq == atomic_load_explicit(&s->call_seq, memory_order_relaxed);
 }
 
+/* @param level whose line is told: 0 in a hook, which is no function of the
+ *        stack, 1 in a function of C, for its caller's. */
 static int
-raise_overrun_lj(lua_State *L, const struct script *s)
+raise_overrun_lj(lua_State *L, const struct script *s, int level)
 {
+    luaL_where(L, level);
     if (s->load_over && !s->closing)
-        return luaL_error(L, "loading took longer than load_timeout (%d ms)",
-                          (int)(s->load_timeout_ns / 1000000));
-    return luaL_error(L, "the call took longer than call_timeout (%d ms)",
-                      (int)(s->call_timeout_ns / 1000000));
+        lua_pushfstring(L, "loading took longer than load_timeout (%d ms)",
+                        (int)(s->load_timeout_ns / 1000000));
+    else
+        lua_pushfstring(L, "the call took longer than call_timeout (%d ms)",
+                        (int)(s->call_timeout_ns / 1000000));
+    lua_concat(L, 2);
+    return lua_error(L);
 }
 
 static void
@@ -69,7 +75,7 @@ call_hook(lua_State *L, lua_Debug *ar)
     (void)ar;
     s = script_of(L);
     if (is_interrupted(s))
-        (void)raise_overrun_lj(L, s);
+        (void)raise_overrun_lj(L, s, 0);
     else
         script_trace_rest(L);
 }
@@ -90,7 +96,7 @@ load_hook(lua_State *L, lua_Debug *ar)
         (s->closing ? s->call_timeout_ns : s->load_timeout_ns))
         s->load_over = true;
     if (s->load_over)
-        (void)raise_overrun_lj(L, s);
+        (void)raise_overrun_lj(L, s, 0);
 }
 
 static void
@@ -188,7 +194,7 @@ check_overrun_lj(lua_State *L)
 
     s = script_of(L);
     if (s->load_over || is_interrupted(s))
-        (void)raise_overrun_lj(L, s);
+        (void)raise_overrun_lj(L, s, 1);
 }
 
 static int
@@ -250,6 +256,52 @@ xpcall_lj(lua_State *L)
     return finish_pcall_lj(L, status, 2);
 }
 
+/* What a coroutine runs: the user's function, the upvalue, in a pcall. A hook
+ * that raises leaves hooks off in its thread until a pcall ends it; without one
+ * here, what a coroutine that was stopped has still to close could not be
+ * interrupted later. Errors go on; what is to be closed is closed before, in
+ * the coroutine's own time. */
+static int
+finish_body_lj(lua_State *L, int status, lua_KContext extra)
+{
+    (void)extra;
+    if (status != LUA_OK && status != LUA_YIELD)
+        return lua_error(L);
+    return lua_gettop(L);
+}
+
+static int
+body_lj(lua_State *L)
+{
+    int status;
+
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    status =
+        lua_pcallk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, 0, finish_body_lj);
+    return finish_body_lj(L, status, 0);
+}
+
+/* Push a coroutine for the function at index 1. */
+static void
+push_coroutine_lj(lua_State *L)
+{
+    lua_State *co;
+
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    co = lua_newthread(L);
+    lua_pushvalue(L, 1);
+    lua_pushcclosure(L, body_lj, 1);
+    lua_xmove(L, co, 1);
+}
+
+static int
+cocreate_lj(lua_State *L)
+{
+    push_coroutine_lj(L);
+    return 1;
+}
+
 /* lcorolib's auxresume, with the running coroutine noted. */
 static int
 resume_lj(lua_State *L, lua_State *co, int narg)
@@ -258,6 +310,7 @@ resume_lj(lua_State *L, lua_State *co, int narg)
     lua_State *before;
     int status, nres;
 
+    check_overrun_lj(L);
     if (!lua_checkstack(co, narg)) {
         lua_pushliteral(L, "too many arguments to resume");
         return -1;
@@ -326,12 +379,7 @@ wrapped_lj(lua_State *L)
 static int
 wrap_lj(lua_State *L)
 {
-    lua_State *co;
-
-    luaL_checktype(L, 1, LUA_TFUNCTION);
-    co = lua_newthread(L);
-    lua_pushvalue(L, 1);
-    lua_xmove(L, co, 1);
+    push_coroutine_lj(L);
     lua_pushcclosure(L, wrapped_lj, 1);
     return 1;
 }
@@ -344,6 +392,7 @@ coclose_lj(lua_State *L)
     lua_State *before;
     int status;
 
+    check_overrun_lj(L);
     s = script_of(L);
     before = atomic_load_explicit(&s->running, memory_order_relaxed);
     if (lua_tothread(L, 1) != NULL)
@@ -362,8 +411,10 @@ script_watch_open_lj(struct script *s)
 {
     static const luaL_Reg base[] = {
         {"pcall", pcall_lj}, {"xpcall", xpcall_lj}, {NULL, NULL}};
-    static const luaL_Reg coroutine[] = {
-        {"resume", coresume_lj}, {"wrap", wrap_lj}, {NULL, NULL}};
+    static const luaL_Reg coroutine[] = {{"create", cocreate_lj},
+                                         {"resume", coresume_lj},
+                                         {"wrap", wrap_lj},
+                                         {NULL, NULL}};
     lua_State *L = s->L;
 
     lua_pushglobaltable(L);

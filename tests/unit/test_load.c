@@ -562,7 +562,9 @@ loading_is_bounded_in_memory(void **state)
                    "s.job('t', { lua = { memory = '4MiB' } })\n"
                    "local t = {}\n"
                    "for i = 1, 1e7 do t[i] = i end\n");
-    load_fails(&conf, ERR_JOBFILE, "job.lua: not enough memory");
+    load_fails(&conf, ERR_JOBFILE,
+               "job.lua:4: not enough memory: the Lua state may take 4 MiB "
+               "(lua.memory)");
 }
 
 static void

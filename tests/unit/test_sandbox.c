@@ -259,9 +259,57 @@ a_call_is_bounded_in_memory_and_the_state_stays_usable(void **state)
     s = load_filter("local t = {}\nfor i = 1, 1e8 do t[i] = { i } end");
     for (i = 0; i < 3; i++) {
         assert_int_equal(call_filter(s, &e), ERR_RECORD);
-        assert_string_equal(e.msg, "not enough memory");
+        assert_string_equal(e.msg,
+                            "not enough memory: the Lua state may take 8 "
+                            "MiB (lua.memory)");
+        assert_string_equal(e.where, "job.lua:6");
+        assert_non_null(strstr(e.hint, "memory = \"16MiB\""));
         assert_true(script_memory(s) <= (size_t)8 << 20);
     }
+    script_free(&s);
+}
+
+static void
+an_error_without_memory_for_it_is_told(void **state)
+{
+    static const char *const values[] = {"1234567.25", "{ message = 'm' }",
+                                         "t"};
+    char body[512];
+    struct script *s;
+    struct err e;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof values / sizeof values[0]; i++) {
+        (void)snprintf(body, sizeof body,
+                       "local t = {}\n"
+                       "pcall(function() while true do t[#t + 1] = { t } end "
+                       "end)\n"
+                       "pcall(function() while true do t[#t + 1] = #t .. '' "
+                       "end end)\nerror(%s)",
+                       values[i]);
+        s = load_filter(body);
+        assert_int_equal(call_filter(s, &e), ERR_RECORD);
+        assert_true(e.msg[0] != '\0');
+        script_free(&s);
+    }
+}
+
+static void
+a_runaway_recursion_is_told_at_once(void **state)
+{
+    struct script *s;
+    struct err e;
+    int64_t began = clock_mono_ns();
+
+    (void)state;
+    s = load_filter("local function f() return 1 + f() end return f()");
+    s->memory_max = (size_t)1 << 30;
+    assert_int_equal(call_filter(s, &e), ERR_RECORD);
+    assert_non_null(strstr(e.msg, "stack overflow"));
+    assert_string_equal(e.where, "job.lua:5");
+    /* With a trace whose cost is the square of the depth: half a minute. */
+    assert_true(clock_mono_ns() - began < INT64_C(10000000000));
     script_free(&s);
 }
 
@@ -314,6 +362,13 @@ an_overrun_ends_the_call_pcall_or_not(void **state)
         "local x <close> = setmetatable({}, { __close = function()\n"
         "  while true do end end })\nwhile true do end",
         "while true do load('while true do end')() end",
+        "coroutine.wrap(function()\n"
+        "  local x <close> = setmetatable({}, { __close = function()\n"
+        "    while true do end end })\n"
+        "  error 'x' end)()",
+        "local w = coroutine.wrap(function() while true do end end)\n"
+        "local x <close> = setmetatable({}, { __close = w })\n"
+        "while true do end",
     };
     struct script *s;
     struct dog dog;
@@ -334,6 +389,60 @@ an_overrun_ends_the_call_pcall_or_not(void **state)
         assert_int_equal(e.cause, CAUSE_USER_ERROR);
         script_free(&s);
     }
+}
+
+/* A hook that raises leaves hooks off in a coroutine that no pcall ends. */
+static void
+what_a_stopped_coroutine_has_to_close_can_be_stopped(void **state)
+{
+    struct script *s;
+    struct dog dog;
+    pthread_t thread;
+    struct err e;
+
+    (void)state;
+    s = load_filter("if not kept[1] then\n"
+                    "  kept[1] = coroutine.create(function()\n"
+                    "    local x <close> = setmetatable({}, { __close = "
+                    "function()\n"
+                    "      while true do end end })\n"
+                    "    while true do end end)\n"
+                    "  coroutine.resume(kept[1])\n"
+                    "end\n"
+                    "coroutine.close(kept[1])\n"
+                    "return true");
+    s->loaded = false;
+    (void)luaL_dostring(s->L, "kept = {}");
+    s->loaded = true;
+    dog = (struct dog){.s = s};
+    assert_int_equal(pthread_create(&thread, NULL, dog_run, &dog), 0);
+    assert_int_equal(call_filter(s, &e), ERR_RECORD);
+    (void)call_filter(s, &e);
+    atomic_store(&dog.stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    script_free(&s);
+}
+
+static void
+the_line_that_ran_is_told(void **state)
+{
+    struct script *s;
+    struct dog dog;
+    pthread_t thread;
+    struct err e;
+
+    (void)state;
+    s = load_filter("local function inner()\n"
+                    "  while true do end\n"
+                    "end\n"
+                    "inner()");
+    dog = (struct dog){.s = s};
+    assert_int_equal(pthread_create(&thread, NULL, dog_run, &dog), 0);
+    assert_int_equal(call_filter(s, &e), ERR_RECORD);
+    atomic_store(&dog.stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_string_equal(e.where, "job.lua:6");
+    script_free(&s);
 }
 
 static void
@@ -439,7 +548,11 @@ main(void)
         cmocka_unit_test(errors_of_user_code_say_place_trace_and_hint),
         cmocka_unit_test(
             a_call_is_bounded_in_memory_and_the_state_stays_usable),
+        cmocka_unit_test(an_error_without_memory_for_it_is_told),
+        cmocka_unit_test(a_runaway_recursion_is_told_at_once),
         cmocka_unit_test(an_overrun_ends_the_call_pcall_or_not),
+        cmocka_unit_test(what_a_stopped_coroutine_has_to_close_can_be_stopped),
+        cmocka_unit_test(the_line_that_ran_is_told),
         cmocka_unit_test(a_late_interrupt_does_not_hit_the_next_call),
         cmocka_unit_test(the_state_is_usable_after_an_interrupt),
         cmocka_unit_test(pairs_has_one_order_in_every_state),

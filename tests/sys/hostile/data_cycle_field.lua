@@ -1,0 +1,21 @@
+-- tries: the same, assigned to a field
+-- stderr: contains itself
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :map(function(e)
+     if e.i ~= 5 then return e end
+     local t = {}
+     t[1] = t
+     e.x = t
+     return e
+   end)
+   :sink("out", s.stdout())
+
+return job

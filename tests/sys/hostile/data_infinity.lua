@@ -1,0 +1,18 @@
+-- tries: infinity in a record
+-- stderr: Inf
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :map(function(e)
+     if e.i ~= 5 then return e end
+     return { i = 5, v = math.huge }
+   end)
+   :sink("out", s.stdout())
+
+return job

@@ -1,0 +1,21 @@
+-- tries: a map with 600,000 members
+-- stderr: too many members
+-- seconds: 20
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "512MiB", call_timeout = "20s" },
+})
+
+job:source("in", s.stdin())
+   :map(function(e)
+     if e.i ~= 5 then return e end
+     local t = { i = 5 }
+     for i = 1, 600000 do t['k' .. i] = i end
+     return t
+   end)
+   :sink("out", s.stdout())
+
+return job

@@ -1,0 +1,17 @@
+-- tries: emit in a coroutine
+-- out: all
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :flat_map(function(e, emit)
+     if e.i ~= 5 then emit(e) return end
+     coroutine.wrap(function() emit(e) coroutine.yield() end)()
+   end)
+   :sink("out", s.stdout())
+
+return job

@@ -1,0 +1,18 @@
+-- tries: the record as error
+-- stderr: userdata value
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :filter(function(e)
+     if e.i ~= 5 then return true end
+     error(e)
+   end)
+   :sink("out", s.stdout())
+
+return job

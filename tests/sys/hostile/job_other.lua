@@ -1,0 +1,14 @@
+-- tries: to return what is no job
+-- exit: 65
+-- out: none
+-- stderr: job
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source('in', s.stdin()):sink('out', s.stdout())
+
+return setmetatable({}, { __index = job })

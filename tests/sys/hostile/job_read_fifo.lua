@@ -1,0 +1,17 @@
+-- tries: s.read of a FIFO nobody writes to
+-- stderr: fifo
+-- setup: fifo
+-- exit: 65
+-- out: none
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+s.read { path = 'fifo' }
+
+job:source("in", s.stdin()):sink("out", s.stdout())
+
+return job

@@ -1,0 +1,16 @@
+-- tries: s.read of a device that never ends
+-- stderr: /dev/zero
+-- exit: 65
+-- out: none
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+s.read { path = '/dev/zero' }
+
+job:source("in", s.stdin()):sink("out", s.stdout())
+
+return job

@@ -1,0 +1,2 @@
+-- A module with a fault.
+local x = = 1

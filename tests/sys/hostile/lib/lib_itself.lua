@@ -1,0 +1,2 @@
+-- A module that requires itself.
+return require "lib_itself"

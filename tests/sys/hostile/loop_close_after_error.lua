@@ -1,0 +1,22 @@
+-- tries: a __close that does not end, of a coroutine that failed
+-- stderr: the call took longer than call_timeout \(300 ms\)
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :filter(function(e)
+     if e.i ~= 5 then return true end
+     local w = coroutine.wrap(function()
+       local x <close> = setmetatable({}, { __close = function() while true do end end })
+       error 'x'
+     end)
+     w()
+   end)
+   :sink("out", s.stdout())
+
+return job

@@ -1,0 +1,19 @@
+-- tries: __index that does not end
+-- stderr: the call took longer than call_timeout \(300 ms\)
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :filter(function(e)
+     if e.i ~= 5 then return true end
+     local t = setmetatable({}, { __index = function() while true do end end })
+     while true do pcall(function() return t.x end) end
+   end)
+   :sink("out", s.stdout())
+
+return job

@@ -1,0 +1,15 @@
+-- tries: flush of a sink that does not end
+-- out: none
+-- exit: 1
+-- stderr: the call took longer than call_timeout \(300 ms\)
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :sink("out", s.sink { write = function() end, flush = function() while true do end end })
+
+return job

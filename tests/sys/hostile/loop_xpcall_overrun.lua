@@ -1,0 +1,19 @@
+-- tries: a handler for the overrun itself
+-- stderr: the call took longer than call_timeout \(300 ms\)
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :filter(function(e)
+     if e.i ~= 5 then return true end
+     xpcall(function() while true do end end, function() while true do end end)
+     return true
+   end)
+   :sink("out", s.stdout())
+
+return job

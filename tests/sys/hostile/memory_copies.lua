@@ -1,0 +1,19 @@
+-- tries: copies of records, kept
+-- stderr: not enough memory
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "60s" },
+})
+
+job:source("in", s.stdin())
+   :filter(function(e)
+     if e.i ~= 5 then return true end
+     local t = {}
+     while true do t[#t + 1] = s.copy(e) end
+   end)
+   :sink("out", s.stdout())
+
+return job

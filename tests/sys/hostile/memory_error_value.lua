@@ -1,0 +1,21 @@
+-- tries: a number as error while memory is full
+-- stderr: 1234567\.25|not enough memory|call_timeout
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :filter(function(e)
+     if e.i ~= 5 then return true end
+     local t = {}
+     pcall(function() while true do t[#t + 1] = { t } end end)
+     pcall(function() while true do t[#t + 1] = #t .. 'x' end end)
+     error(1234567.25)
+   end)
+   :sink("out", s.stdout())
+
+return job

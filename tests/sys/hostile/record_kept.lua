@@ -1,0 +1,21 @@
+-- tries: a record, used in the next call
+-- stderr: used after its call
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+local kept
+
+job:source("in", s.stdin())
+   :filter(function(e)
+     if e.i == 5 then return kept.i == 4 end
+     kept = e
+     return true
+   end)
+   :sink("out", s.stdout())
+
+return job

@@ -1,0 +1,19 @@
+-- tries: coroutines in coroutines
+-- stderr: stack_coroutines.lua:14
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :filter(function(e)
+     if e.i ~= 5 then return true end
+     local function f() return coroutine.wrap(f)() end
+     f()
+   end)
+   :sink("out", s.stdout())
+
+return job

@@ -1,0 +1,20 @@
+-- tries: an error in the handler of an error in the handler
+-- stderr: table value
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :filter(function(e)
+     if e.i ~= 5 then return true end
+     local function h() error(h) end
+     xpcall(error, h)
+     error(setmetatable({}, { __tostring = function() error 'again' end }))
+   end)
+   :sink("out", s.stdout())
+
+return job

@@ -1,0 +1,19 @@
+-- tries: sort in a comparator
+-- stderr: C stack overflow|stack overflow
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :filter(function(e)
+     if e.i ~= 5 then return true end
+     local function f() table.sort({ 2, 1 }, f) return true end
+     f()
+   end)
+   :sink("out", s.stdout())
+
+return job

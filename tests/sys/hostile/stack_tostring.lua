@@ -1,0 +1,20 @@
+-- tries: __tostring that prints itself
+-- stderr: stack overflow
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :filter(function(e)
+     if e.i ~= 5 then return true end
+     local t
+     t = setmetatable({}, { __tostring = function() return tostring(t) end })
+     print(t)
+   end)
+   :sink("out", s.stdout())
+
+return job

@@ -1,0 +1,22 @@
+-- tries: timers without end in one call
+-- stderr: on_timer|call_timeout
+-- out: all but 5
+local s = require "streamlua"
+
+local job = s.job("hostile", {
+  on_error = "skip",
+  lua = { memory = "16MiB", call_timeout = "300ms" },
+})
+
+job:source("in", s.stdin())
+   :key_by "k"
+   :process { name = "p",
+     state = { v = s.value_state(), m = s.map_state(), l = s.list_state() },
+     on_record = function(e, ctx)
+       ctx:emit { i = e.i }
+       if e.i ~= 5 then return end
+       for i = 1, 1e9 do ctx:register_processing_timer(i * 1000000) end
+     end }
+   :sink("out", s.stdout())
+
+return job
