@@ -190,7 +190,7 @@ def an_unknown_commit_is_decided_inside_the_process(binary):
     binary = with_fault_points(binary)
     if binary is None:
         return "skipped"
-    for point in "target_commit", "target_committed", "store_complete":
+    for point in "target_commit", "target_committed":
         with Ledger(binary, OPTIONS.server) as job:
             err = job.finish(env={"STREAMLUA_FAULT": point + "=3"})
             must_hold(err, "restart 1: goes on from checkpoint",
@@ -199,6 +199,56 @@ def an_unknown_commit_is_decided_inside_the_process(binary):
                       "was committed: completed")
             job.must_be(balances(RECORDS), point)
             assert job.summary()["restarts"] == 1, job.summary()
+
+
+def the_sink_may_end_long_before_the_job(binary):
+    """Rounds go on, and its target follows them: also when killed."""
+    rng = random.Random(OPTIONS.seed)
+    other = """job:source("other", s.generator { count = 24000, rate = 6000,
+  fields = { i = s.gen.sequence {} } }):sink("else", s.file { path = "out" })
+
+return job"""
+    with Ledger(binary, OPTIONS.server, *SLOWLY,
+                ("count = %d, rate = %d" % (RECORDS, RATE),
+                 "count = 3000, rate = 6000"), ("return job", other)) as job:
+        kills = 0
+        for _ in range(6):
+            with job.start("--parallelism", str(rng.choice((1, 2)))) as run:
+                run.until("checkpoint %d completed" % ((job.round() or 0) + 8))
+                kills += kill_while_it_runs(run, rng)
+        before = job.round()
+        job.finish()
+        job.must_be(balances(3000), "after %d kills" % kills)
+        assert job.round() == job.summary()["checkpoints"]["last"] > before
+        assert len(job.rows()) == 24000
+
+
+def an_error_in_commit_ends_the_job_and_the_next_start_decides(binary):
+    late = ('    execute "commit"\n', '''    if round == 3 and BEFORE then error "no" end
+    execute "commit"
+    if round == 3 then local f = io.open("once") if not f then
+      io.open("once", "w"):close() error "yes" end f:close() end
+''')
+    for before, said in ("true", "no"), ("false", "yes"):
+        with Ledger(binary, OPTIONS.server, *SLOWLY,
+                    (late[0], late[1].replace("BEFORE", before))) as job:
+            must_hold(job.finish(code=1), "commit: ", said)
+            assert job.round() == (2 if before == "true" else 3)
+            job.write("job.lua", read_job("to_postgres.lua", *SLOWLY))
+            must_hold(job.finish(), "checkpoint 3 was " + (
+                "not committed: discarded" if before == "true"
+                else "committed: completed"))
+            job.must_be(balances(RECORDS), "after an error in commit")
+
+
+def a_commit_may_take_longer_than_a_call(binary):
+    with Ledger(binary, OPTIONS.server, *SLOWLY, ('"30s"', '"1s"'),
+                ('    execute "commit"\n', '''    execute "commit"
+    if round == 2 then execute("select pg_sleep(3)"):close() end
+''')) as job:
+        must_hold(job.finish(), "held by ")
+        job.must_be(balances(RECORDS), "after a slow commit")
+        assert job.summary()["restarts"] == 0
 
 
 def a_server_that_goes_away_is_waited_for(binary):
@@ -356,6 +406,9 @@ NEEDS = {"luasql.postgres": [
     postgres_gets_each_row_once_under_kill_9,
     postgres_gets_each_row_once_whatever_step_dies,
     an_unknown_commit_is_decided_inside_the_process,
+    the_sink_may_end_long_before_the_job,
+    an_error_in_commit_ends_the_job_and_the_next_start_decides,
+    a_commit_may_take_longer_than_a_call,
     a_server_that_goes_away_is_waited_for,
     stops_and_savepoints_hold_what_the_table_has,
     what_does_not_belong_together_is_refused,
