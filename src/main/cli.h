@@ -29,6 +29,8 @@ enum cli_verb_id {
     VERB_CHECK,
     VERB_EXPLAIN,
     VERB_SAVEPOINT,
+    VERB_RELOAD,
+    VERB_ROLLBACK,
     VERB_STATE,
     VERB_TEST,
     VERB_NEW,
@@ -43,6 +45,7 @@ enum { /* which verbs take a flag */
        FOR_CHECK = 1u << VERB_CHECK,
        FOR_EXPLAIN = 1u << VERB_EXPLAIN,
        FOR_SAVEPOINT = 1u << VERB_SAVEPOINT,
+       FOR_RELOAD = 1u << VERB_RELOAD | 1u << VERB_ROLLBACK,
        FOR_STATE = 1u << VERB_STATE,
        FOR_TEST = 1u << VERB_TEST,
        FOR_NEW = 1u << VERB_NEW,
@@ -50,8 +53,8 @@ enum { /* which verbs take a flag */
        FOR_VERSION = 1u << VERB_VERSION,
        FOR_HELP = 1u << VERB_HELP,
        FOR_JOB = FOR_RUN | FOR_CHECK | FOR_EXPLAIN,
-       FOR_ALL = FOR_JOB | FOR_SAVEPOINT | FOR_STATE | FOR_TEST | FOR_NEW |
-                 FOR_SIZE | FOR_VERSION | FOR_HELP,
+       FOR_ALL = FOR_JOB | FOR_SAVEPOINT | FOR_RELOAD | FOR_STATE | FOR_TEST |
+                 FOR_NEW | FOR_SIZE | FOR_VERSION | FOR_HELP,
 };
 
 enum cli_flag_id {
@@ -67,7 +70,11 @@ enum cli_flag_id {
     FLAG_FROM,
     FLAG_NEW_LINEAGE,
     FLAG_RECOVER,
+    FLAG_ACCEPT_CODE,
     FLAG_ALLOW_STATE_LOSS,
+    FLAG_WATCH,
+    FLAG_NO_WATCH,
+    FLAG_DRY_RUN,
     FLAG_SUMMARY,
     FLAG_UNSAFE,
     FLAG_STOP_TIMEOUT,

@@ -18,6 +18,7 @@ int cmd_run(struct cli *c);
 int cmd_check(struct cli *c);
 int cmd_explain(struct cli *c);
 int cmd_savepoint(struct cli *c);
+int cmd_reload(struct cli *c); /* and rollback */
 int cmd_state(struct cli *c);
 int cmd_test(struct cli *c);
 int cmd_new(struct cli *c);

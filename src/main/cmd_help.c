@@ -32,6 +32,7 @@ static const char signals[] =
     "Signals\n"
     "  SIGTERM, SIGINT  stop reading, finish what was read, exit 0;\n"
     "                   a second one, or --stop-timeout, ends at once\n"
+    "  SIGHUP           reload the job's file (help reload)\n"
     "  SIGUSR1          the counters so far, one JSON line on stderr\n";
 
 static const char units[] =
@@ -76,6 +77,16 @@ static const char *const operand_help[VERB_COUNT] = {
     [VERB_SAVEPOINT] =
         "  JOB is a job's name under --data-dir, or the path of its directory\n"
         "  with a / in it. The path of the savepoint is printed.\n",
+    [VERB_RELOAD] =
+        "  JOB is a running job's name under --data-dir, or the path of its\n"
+        "  directory with a / in it; FILE takes the place of the job's file.\n"
+        "  What each step keeps is printed. 0: the new code is accepted and "
+        "has\n"
+        "  its first checkpoint; 1: it was refused, or rolled back.\n",
+    [VERB_ROLLBACK] =
+        "  JOB is a running job's name under --data-dir, or the path of its\n"
+        "  directory with a / in it. Each call goes back one accepted "
+        "version.\n",
     [VERB_TEST] =
         "  FILE is a test file NAME_test.lua, or the job NAME.lua beside one;\n"
         "  DIR stands for all *_test.lua in it. None: the current folder.\n",

@@ -30,10 +30,16 @@ fill_start(const struct cli *c, struct run_conf *conf, struct err *e)
     conf->from = cli_text(c, FLAG_FROM);
     conf->new_lineage = cli_has(c, FLAG_NEW_LINEAGE);
     conf->fresh = cli_has(c, FLAG_FRESH);
+    conf->accept_code = cli_has(c, FLAG_ACCEPT_CODE);
     conf->allow_state_loss = cli_has(c, FLAG_ALLOW_STATE_LOSS);
     if (recover != NULL)
         conf->recover =
             strcmp(recover, "rewind") == 0 ? RECOVER_REWIND : RECOVER_DISCARD;
+    conf->watch = cli_has(c, FLAG_WATCH) ||
+                  (isatty(STDERR_FILENO) == 1 && !cli_has(c, FLAG_NO_WATCH));
+    if (cli_has(c, FLAG_WATCH) && cli_has(c, FLAG_NO_WATCH))
+        return err_set(e, ERR_USAGE,
+                       "--watch and --no-watch: give one of them");
     if (conf->from != NULL && conf->from[0] == '\0')
         return err_set(e, ERR_USAGE, "--from: expected a directory, got \"\"");
     if (conf->fresh && conf->from != NULL)

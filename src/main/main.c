@@ -86,7 +86,8 @@ main(int argc, char **argv)
 {
     static int (*const verbs[VERB_COUNT])(struct cli *) = {
         [VERB_RUN] = cmd_run,         [VERB_CHECK] = cmd_check,
-        [VERB_EXPLAIN] = cmd_explain, [VERB_SAVEPOINT] = cmd_savepoint,
+        [VERB_EXPLAIN] = cmd_explain, [VERB_RELOAD] = cmd_reload,
+        [VERB_ROLLBACK] = cmd_reload, [VERB_SAVEPOINT] = cmd_savepoint,
         [VERB_STATE] = cmd_state,     [VERB_TEST] = cmd_test,
         [VERB_NEW] = cmd_new,         [VERB_SIZE] = cmd_size,
         [VERB_VERSION] = cmd_version, [VERB_HELP] = cmd_help,
