@@ -36,10 +36,6 @@ find_template(const char *name, const struct new_template **ret, struct err *e)
     for (i = 0; i < new_template_count; i++) {
         if (strcmp(name, new_templates[i].name) != 0)
             continue;
-        if (new_templates[i].job == NULL)
-            return err_set(e, ERR_USAGE,
-                           "template %s is not available in this version",
-                           name);
         *ret = &new_templates[i];
         return 0;
     }
@@ -284,7 +280,7 @@ cmd_new(struct cli *c)
     buf_init(&out);
     buf_init(&dir);
     put_quoted(&dir, n.dir);
-    fill(&out, &n, "streamlua check @DIR@/job.lua\n", buf_cstr(&dir));
+    fill(&out, &n, "streamlua test @DIR@\n", buf_cstr(&dir));
     fill(&out, &n, n.template->run, buf_cstr(&dir));
     buf_addc(&out, '\n');
     rc = cmd_print(out.data, out.len);

@@ -108,13 +108,90 @@ static const char wordcount_test[] =
     "  })\n"
     "end)\n";
 
+static const char fraud_job[] =
+    "-- A small payment, then a large one within a minute: somebody tries a "
+    "stolen\n"
+    "-- card. One value and one timer for each account.\n"
+    "--\n"
+    "-- Reads standard input, or a file: --set input=payments.jsonl\n"
+    "local s = require \"streamlua\"\n"
+    "\n"
+    "local input = s.param(\"input\", \"-\")    -- a file, or \"-\": standard "
+    "input\n"
+    "local small = s.param(\"small\", 1.0)    -- less than this is a probe\n"
+    "local large = s.param(\"large\", 500.0)  -- more than this is the haul\n"
+    "\n"
+    "local WITHIN = 60000 -- ms\n"
+    "\n"
+    "local job = s.job \"@NAME@\"\n"
+    "\n"
+    "-- {\"account\":1,\"amount\":0.5,\"ts\":1000}\n"
+    "job:source(\"payments\", input == \"-\" and s.stdin() or s.file { path = "
+    "input })\n"
+    "   :event_time { field = \"ts\", out_of_orderness = \"10s\" }\n"
+    "   :key_by \"account\"\n"
+    "   :process {\n"
+    "     name = \"fraud\",\n"
+    "     state = { probe = s.value_state() }, -- when the last probe was\n"
+    "\n"
+    "     on_record = function(e, ctx)\n"
+    "       local at = ctx.state.probe:get()\n"
+    "       if at and e.amount > large and e.ts - at <= WITHIN then\n"
+    "         ctx:emit { account = e.account, amount = e.amount, probe = at }\n"
+    "       end\n"
+    "       if at then\n"
+    "         ctx.state.probe:clear()\n"
+    "         ctx:delete_event_timer(at + WITHIN)\n"
+    "       end\n"
+    "       if e.amount < small then\n"
+    "         ctx.state.probe:set(e.ts)\n"
+    "         ctx:register_event_timer(e.ts + WITHIN)\n"
+    "       end\n"
+    "     end,\n"
+    "\n"
+    "     on_timer = function(ts, ctx) ctx.state.probe:clear() end,\n"
+    "   }\n"
+    "   :sink(\"alerts\", s.stdout())\n"
+    "\n"
+    "return job\n";
+
+static const char fraud_test[] =
+    "local test = require \"streamlua.test\"\n"
+    "\n"
+    "-- With faults a case is run once more with a crash after each step.\n"
+    "test.job(\"job.lua\", { faults = true })\n"
+    "\n"
+    "test.case(\"a small payment, then a large one within a minute\", "
+    "function(t)\n"
+    "  t:push(\"payments\", { account = 1, amount = 0.5, ts = 1000 })\n"
+    "  t:push(\"payments\", { account = 2, amount = 600, ts = 2000 })\n"
+    "  t:push(\"payments\", { account = 1, amount = 600, ts = 61000 })\n"
+    "  t:expect(\"alerts\", { { account = 1, amount = 600, probe = 1000 } })\n"
+    "end)\n"
+    "\n"
+    "test.case(\"later than a minute it is none\", function(t)\n"
+    "  t:push(\"payments\", { account = 1, amount = 0.5, ts = 1000 })\n"
+    "  t:push(\"payments\", { account = 1, amount = 600, ts = 61001 })\n"
+    "  t:expect_nothing \"alerts\"\n"
+    "end)\n"
+    "\n"
+    "test.case(\"a probe that comes to nothing is forgotten\", function(t)\n"
+    "  t:push(\"payments\", { account = 1, amount = 0.5, ts = 1000 })\n"
+    "  assert(t:state(\"fraud\", 1).probe == 1000)\n"
+    "  t:advance_watermark(61000)\n"
+    "  assert(t:state(\"fraud\", 1) == nil)\n"
+    "end)\n";
+
 const struct new_template new_templates[] = {
     {"metrics", metrics_job, metrics_test, "Metrics of each host and minute.",
      "streamlua run @DIR@/job.lua"},
     {"wordcount", wordcount_job, wordcount_test,
      "How often each word occurs in a text.",
      "echo 'to be or not to be' | streamlua run @DIR@/job.lua"},
-    {"fraud", NULL, NULL, NULL, NULL}, /* needs process */
+    {"fraud", fraud_job, fraud_test,
+     "A small payment, then a large one within a minute.",
+     "echo '{\"account\":1,\"amount\":0.5,\"ts\":0}' | "
+     "streamlua run @DIR@/job.lua"},
 };
 
 const unsigned new_template_count =
@@ -128,14 +205,13 @@ const char new_readme[] =
     "| file | is |\n"
     "|---|---|\n"
     "| `job.lua` | the job |\n"
-    "| `job_test.lua` | its tests, without a broker and without waiting; this "
-    "version cannot run them yet |\n"
+    "| `job_test.lua` | its tests, without a broker and without waiting |\n"
     "| `.luarc.json` | settings of lua-language-server: types and help of "
     "`streamlua` |\n"
     "| `.luacheckrc` | settings of luacheck |\n"
     "\n"
     "```sh\n"
-    "streamlua check job.lua\n"
+    "streamlua test\n"
     "streamlua explain job.lua\n"
     "@RUN@\n"
     "```\n";

@@ -8,7 +8,7 @@
 
 struct new_template {
     const char *name;
-    const char *job, *test; /* job.lua, job_test.lua; NULL: a later version */
+    const char *job, *test; /* job.lua, job_test.lua */
     const char *what;       /* for the README */
     const char *run;        /* a shell command; @DIR@ is the folder */
 };

@@ -46,8 +46,7 @@ forward_call(void *arg, const char *call, const struct opt *args,
     return session_call(run->session, call, args, where, a, ret, e);
 }
 
-/* --- loading ---------------------------------------------------------------
- */
+/* ---- loading ---- */
 
 static int
 load_script(struct script_conf *conf, struct script **ret, struct err *e)
@@ -94,8 +93,7 @@ free_job(struct job *j)
     free(j->path);
 }
 
-/* --- variants --------------------------------------------------------------
- */
+/* ---- variants ---- */
 
 static bool
 has_aggregate(const struct script *job)
@@ -166,8 +164,7 @@ put_variant(const struct runner *run, const struct variant *v, struct buf *out)
     buf_addf(out, "; repeat with --seed %" PRIu64 "\n", run->conf->seed);
 }
 
-/* --- cases -----------------------------------------------------------------
- */
+/* ---- cases ---- */
 
 static int64_t
 now_ms(void)

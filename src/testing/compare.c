@@ -144,8 +144,7 @@ match_ordered(struct compare *c)
         join(c, c->want_count - back, c->got_count - back);
 }
 
-/* --- what differs ----------------------------------------------------------
- */
+/* ---- what differs ---- */
 
 /* The fields of a row; those of a tombstone. */
 static const struct opt *

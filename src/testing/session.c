@@ -87,8 +87,7 @@ session_free(struct session **ps)
     free(s);
 }
 
-/* --- failing ---------------------------------------------------------------
- */
+/* ---- failing ---- */
 
 /* Write down why the case fails, unless it has failed before.
  * @return ERR_FAIL, for the Lua error that ends the case. */
@@ -133,8 +132,7 @@ fail_by_error(struct session *s, struct err *e)
     return r;
 }
 
-/* --- steps -----------------------------------------------------------------
- */
+/* ---- steps ---- */
 
 static uint64_t
 draw(struct session *s)
@@ -282,8 +280,7 @@ call_restart(struct call *c)
     return take_result(c, r, &e);
 }
 
-/* --- looks -----------------------------------------------------------------
- */
+/* ---- looks ---- */
 
 static int
 call_expect(struct call *c)
@@ -385,8 +382,7 @@ call_state(struct call *c)
     return r;
 }
 
-/* --- errors ----------------------------------------------------------------
- */
+/* ---- errors ---- */
 
 static void
 add_text(struct call *c, struct opt *map, const char *name, const char *text)
