@@ -349,14 +349,13 @@ def run_page(path, counts, broker_only):
 # --- the words of the documents ----------------------------------------------
 
 def schema_options():
-    """(option, is refused) of lua/streamlua/schema.lua."""
+    """(option, its schema) of lua/streamlua/schema.lua."""
     with open(os.path.join(TOP, "lua", "streamlua", "schema.lua")) as f:
         text = f.read()
-    for body in re.findall(r"= \[\[(.*?)\]\]", text, re.S):
+    for schema, body in re.findall(r"(\w+) = \[\[(.*?)\]\]", text, re.S):
         for word in body.split():
             if not word.startswith("+"):
-                name = re.match(r"\w+", word).group(0)
-                yield name, re.search(r"@\d$", word) is not None
+                yield re.match(r"\w+", word).group(0), schema
 
 
 def read(*path):
@@ -371,9 +370,21 @@ def the_reference_names_every_option():
             text = " ".join(re.findall(r"(?s)```.*?```|`[^`\n]+`", text))
         words = set(re.findall(r"[A-Za-z_]\w*",
                                re.sub(r"\\f[BIRP]|\\", "", text)))
-        for name, _ in schema_options():
-            if name not in words:
+        for name, schema in schema_options():
+            if name not in words and not schema.startswith("test_"):
                 raise Failed("doc/%s lacks the option %s" % (page, name))
+
+
+def the_testing_page_names_every_option_of_tests():
+    words = set(re.findall(r"[A-Za-z_]\w*", " ".join(re.findall(
+        r"`[^`\n]+`", read("doc", "testing.md")))))
+    options = [name for name, schema in schema_options()
+               if schema.startswith("test_")]
+    if "faults" not in options:
+        raise Failed("the schema of tests is not found")
+    for name in options:
+        if name not in words:
+            raise Failed("doc/testing.md lacks the option " + name)
 
 
 def flags():
@@ -446,6 +457,7 @@ def manual_pages_are_clean():
 
 
 CHECKS = [the_reference_names_every_option,
+          the_testing_page_names_every_option_of_tests,
           the_command_line_page_names_every_flag,
           no_page_names_a_flag_that_is_not_there,
           the_floors_page_is_the_table_of_the_lint,
