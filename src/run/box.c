@@ -137,6 +137,48 @@ box_close(struct box *b)
     run->opens++;
 }
 
+void
+box_set_parallelism(struct box *b, uint32_t parallelism)
+{
+    reload_version(&b->run)->parallelism = parallelism;
+}
+
+int
+box_prepare(struct box *b, const char *file, struct err *e)
+{
+    struct reload *r = &b->run.reload;
+    const struct version *top = history_top(&r->history);
+    struct prepare *p = &r->prepare;
+    int rc;
+
+    r->next = version_new(file, top->params);
+    r->next->parallelism = top->parallelism;
+    r->next->number = ++r->history.attempts;
+    r->dirty = true;
+    r->began_ms = clock_mono_ms();
+    prepare_note_plan(p, b->job.plan);
+    p->conf = b->run.conf;
+    p->version = r->next;
+    rc = prepare_now(p, e);
+    p->version = NULL; /* it stays r->next */
+    prepare_fini(p);
+    if (rc != 0)
+        version_free(&r->next);
+    return rc;
+}
+
+void
+box_swap(struct box *b)
+{
+    reload_swap(&b->run);
+}
+
+bool
+box_rolls_back(struct box *b)
+{
+    return reload_rolls_back(&b->job);
+}
+
 struct job *
 box_job(struct box *b)
 {
@@ -165,9 +207,8 @@ box_free(struct box **bp)
         (void)pthread_mutex_unlock(&b->lock);
         (void)pthread_join(b->watchdog, NULL);
     }
-    free(b->run.base);
-    free(b->run.kept);
-    free(b->run.next);
+    (void)reload_end(&b->run);
+    run_free_counters(&b->run);
     if (b->run.loop != NULL)
         ev_loop_destroy(b->run.loop);
     (void)pthread_cond_destroy(&b->more);

@@ -33,6 +33,19 @@ void box_free(struct box **b);
 MUST_USE int box_open(struct box *b, struct err *e);
 /** The job ends where it stands, as if killed. None open: nothing. */
 void box_close(struct box *b);
+/** The next attempt runs that wide, 0: as the job says. */
+void box_set_parallelism(struct box *b, uint32_t parallelism);
+/**
+ * Prepare a reload to `file`, as the reload of a running job is. The attempt
+ * that is open goes on; once it is closed, box_swap() makes the new version
+ * the next one, on probation until its first round is complete.
+ * @return 0, or ERR_JOBFILE and the like: refused, as if never asked for.
+ */
+MUST_USE int box_prepare(struct box *b, const char *file, struct err *e);
+void box_swap(struct box *b);
+/** The open attempt failed. @return whether it was of a version on probation:
+ * the next one will be of the version before. */
+bool box_rolls_back(struct box *b);
 /** The open job. */
 struct job *box_job(struct box *b);
 /** Wait until something woke the coordinator: the checkpoint thread. */

@@ -25,6 +25,10 @@ prepare_script_conf(const struct run_conf *conf, const struct version *v,
         .seed = seed,
         .load_timeout_ms = LOAD_TIMEOUT_MS,
     };
+    if (conf->box != NULL) {
+        ret->line = conf->box->line;
+        ret->line_arg = conf->box->line_arg;
+    }
 }
 
 int
@@ -188,8 +192,13 @@ check(struct prepare *p, const struct script *script, struct err *e)
                            .cores = cores > 0 ? (uint32_t)cores : 1,
                            .max_parallelism = p->max_parallelism,
                            .bounded = opt_bool(p->conf->cli, "bounded", false)};
+    const struct run_box *box = p->conf->box;
     struct plan *plan = NULL;
-    int r = plan_build(script_job(script), &pc, &plan, e);
+    int r;
+
+    pc.boxed = box != NULL;
+    pc.strategy = box != NULL ? box->strategy : NULL;
+    r = plan_build(script_job(script), &pc, &plan, e);
 
     if (r == 0)
         r = prepare_check_stdin(p->version->path, plan, e);
@@ -201,14 +210,14 @@ check(struct prepare *p, const struct script *script, struct err *e)
                     "that takes a start",
                     p->checkpoint ? "checkpoints" : "no checkpoints",
                     p->checkpoint ? "none" : "some");
-    if (r == 0)
+    if (r == 0 && box == NULL)
         r = preflight(p, plan, e);
     plan_free(&plan);
     return r;
 }
 
-static int
-prepare(struct prepare *p, struct err *e)
+int
+prepare_now(struct prepare *p, struct err *e)
 {
     struct script *script = NULL;
     struct script_conf sc;
@@ -235,7 +244,7 @@ prepare_main(void *arg)
     struct prepare *p = arg;
 
     (void)pthread_setname_np(pthread_self(), "reload");
-    p->code = prepare(p, &p->err);
+    p->code = prepare_now(p, &p->err);
     atomic_store(&p->done, true);
     p->wake(p->arg);
     return NULL;

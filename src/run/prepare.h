@@ -49,6 +49,8 @@ void prepare_note_plan(struct prepare *p, const struct plan *plan);
 /** Begin; `wake` is called in the thread at its end. @return 0 or ERR_INTERNAL.
  * @thread coord. */
 MUST_USE int prepare_start(struct prepare *p, struct err *e);
+/** What the thread does, here and now. @return 0 or why it is refused. */
+MUST_USE int prepare_now(struct prepare *p, struct err *e);
 /** Whether it is done; it is joined then. @thread coord. */
 bool prepare_is_done(struct prepare *p);
 /** Wait for the thread for at most so long. @return false: it runs still, and

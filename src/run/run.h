@@ -24,6 +24,9 @@ struct run_box {
     void *arg;            /* conn_env.box of them */
     uint64_t seed;        /* of the job's loads */
     const char *strategy; /* plan_conf.strategy */
+    /* script_conf.line of all loads; or NULL */
+    void (*line)(void *arg, const char *path, int line);
+    void *line_arg;
 };
 
 struct run_conf {

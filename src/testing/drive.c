@@ -229,11 +229,8 @@ sim_open(struct sim *s, struct err *e)
     s->queues.limit = s->queues.kept;
     queue_set_unlive(&s->queues);
     r = box_open(s->box, e);
-    if (r != 0) {
-        box_close(s->box);
-        s->failure = *e;
-        return r;
-    }
+    if (r != 0)
+        return fail_with(s, e);
     j = box_job(s->box);
     queue_cut(&s->queues, j->run->home.status.complete);
     atomic_store(&j->running, true);

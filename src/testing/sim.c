@@ -57,23 +57,16 @@ strategy_name(enum sim_strategy s)
 }
 
 static int
-read_job(struct sim *s, const char *file, struct err *e)
+read_job(struct sim *s, struct err *e)
 {
-    char *text = NULL;
     size_t len;
-    int r = script_read_file(file, &text, &len, e);
+    int r = script_read_file(s->conf.file, &s->text, &len, e);
 
     if (r != 0)
         return r;
-    free(s->text);
-    s->text = text;
-    s->run_conf.text = text;
+    s->run_conf.file = s->conf.file;
+    s->run_conf.text = s->text;
     s->run_conf.text_len = len;
-    if (s->file == NULL || strcmp(s->file, file) != 0) {
-        free(s->file);
-        s->file = mem_strdup(file);
-    }
-    s->run_conf.file = s->file;
     return 0;
 }
 
@@ -88,6 +81,8 @@ fill_conf(struct sim *s)
         .arg = &s->queues,
         .seed = s->conf.seed,
         .strategy = strategy_name(s->conf.strategy),
+        .line = s->conf.line,
+        .line_arg = s->conf.line_arg,
     };
     s->run_conf = (struct run_conf){
         .params = s->conf.params,
@@ -114,7 +109,7 @@ sim_new(const struct sim_conf *conf, struct sim **ret, struct err *e)
     r = make_dir(s, e);
     if (r == 0) {
         fill_conf(s);
-        r = read_job(s, conf->file, e);
+        r = read_job(s, e);
     }
     if (r == 0)
         r = box_new(&s->run_conf, &s->box, e);
@@ -142,7 +137,6 @@ sim_free(struct sim **sp)
     free(s->subtasks);
     free(s->order);
     free(s->dir);
-    free(s->file);
     free(s->text);
     free(s);
 }
@@ -396,7 +390,7 @@ sim_restart(struct sim *s, uint32_t parallelism, struct err *e)
     if (r != 0)
         return r;
     if (parallelism != 0)
-        s->run_conf.parallelism = parallelism;
+        box_set_parallelism(s->box, parallelism);
     return reopen(s, e);
 }
 
@@ -406,4 +400,45 @@ sim_crash(struct sim *s, struct err *e)
     if (sim_failed(s, e) != 0)
         return e->code;
     return s->finished ? 0 : reopen(s, e);
+}
+
+/* Whatever it is that the new code lacks, the old one goes on. */
+static int
+refused(struct err *e)
+{
+    if (e->code != ERR_INTERNAL)
+        e->code = ERR_JOBFILE;
+    return e->code;
+}
+
+/* A version is accepted with its first round, so one is taken at once: what
+ * fails behind it is a failure of the job. */
+int
+sim_reload(struct sim *s, const char *file, struct err *e)
+{
+    struct err why;
+    int r = 0;
+
+    if (s->finished)
+        return sim_check_open(s, e);
+    if (s->failure.code == 0)
+        r = sim_round(s, e);
+    if (r != 0)
+        return r;
+    if (box_prepare(s->box, file, e) != 0)
+        return refused(e);
+    sim_close(s);
+    box_swap(s->box);
+    r = sim_open(s, e);
+    s->dirty = true;
+    if (r == 0)
+        r = sim_round(s, e);
+    if (r == 0 || !box_rolls_back(s->box))
+        return r;
+    why = *e;
+    r = reopen(s, e);
+    if (r != 0)
+        return r;
+    *e = why;
+    return refused(e);
 }

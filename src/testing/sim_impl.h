@@ -15,7 +15,7 @@ struct sim {
     struct run_box run_box;
     struct queue_set queues;
     struct box *box;
-    char *file, *text;         /* of the job as it is now */
+    char *text;                /* of the job file it began with */
     char *dir;                 /* temporary: the data directory */
     int64_t now;               /* virtual wall time, ms */
     int64_t wait;              /* ms until something is due by the clock */

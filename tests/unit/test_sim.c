@@ -4,6 +4,7 @@
 #include "sim_util.h"
 
 #include "base/log.h"
+#include "testing/sim_impl.h"
 
 #define JOB "local s = require \"streamlua\"\nlocal job = s.job \"j\"\n"
 #define SRC "job:source(\"in\", s.stdin { format = \"json\" })"
@@ -423,6 +424,185 @@ job_that_does_not_load_is_refused(void **state)
     rig_down(&r);
 }
 
+static const char reload_job[] = JOB SRC
+    ":key_by \"k\" :process { name = \"p\", state = { n = s.value_state() },"
+    " on_record = function(e, ctx)"
+    "   local n = (ctx.state.n:get() or 0) + 1 ctx.state.n:set(n)"
+    "   ctx:emit { k = e.k, n = n } end }" OUT;
+
+static const char reloaded_job[] = JOB SRC
+    ":map(function(e) return e end)"
+    ":key_by \"k\" :process { name = \"p\", state = { n = s.value_state() },"
+    " on_record = function(e, ctx)"
+    "   local n = (ctx.state.n:get() or 0) + 10 ctx.state.n:set(n)"
+    "   ctx:emit { k = e.k, n = n } end }"
+    ":sink(\"more\", s.stdout())\nreturn job\n";
+
+static void
+reload_keeps_state_and_runs_the_new_code(void **state)
+{
+    struct box_rig r, other;
+
+    (void)state;
+    rig_file(&other, reloaded_job);
+    rig_up(&r, reload_job);
+    rig_push(&r, "{\"k\":1}");
+    rig_push(&r, "{\"k\":1}");
+
+    ok(sim_reload(r.sim, other.file, &err));
+    rig_push(&r, "{\"k\":1}");
+    ok(sim_crash(r.sim, &err));
+    rig_push(&r, "{\"k\":1}");
+
+    expect(&r, "more", "{\"k\":1,\"n\":12}\n{\"k\":1,\"n\":22}\n");
+    assert_null(sim_sink_format(r.sim, "out"));
+    assert_int_equal(counter(&r, "p", "records_in"), 4);
+    rig_down(&r);
+    rig_down(&other);
+}
+
+static void
+refused_reload_leaves_the_old_code(void **state)
+{
+    struct box_rig r, broken, wrong;
+
+    (void)state;
+    rig_file(&broken, "return 1 +\n");
+    rig_file(&wrong, JOB SRC ":key_by { \"k\", \"l\" } :process { name = \"p\","
+                             " state = { n = s.value_state() },"
+                             " on_record = function(e, ctx) end }" OUT);
+    rig_up(&r, reload_job);
+    rig_push(&r, "{\"k\":1}");
+
+    assert_int_equal(sim_reload(r.sim, broken.file, &err), ERR_JOBFILE);
+    assert_non_null(strstr(err.where, ".lua:2"));
+    assert_int_equal(sim_reload(r.sim, wrong.file, &err), ERR_JOBFILE);
+    assert_non_null(strstr(err.msg, "key"));
+    rig_push(&r, "{\"k\":1}");
+
+    expect(&r, "out", "{\"k\":1,\"n\":1}\n{\"k\":1,\"n\":2}\n");
+    rig_down(&r);
+    rig_down(&broken);
+    rig_down(&wrong);
+}
+
+static void
+restart_changes_how_wide_the_job_is(void **state)
+{
+    struct box_rig r;
+
+    (void)state;
+    rig_up(&r, reload_job);
+    assert_int_equal(box_job(r.sim->box)->plan->parallelism, 2);
+    rig_push(&r, "{\"k\":1}");
+
+    ok(sim_restart(r.sim, 3, &err));
+    rig_push(&r, "{\"k\":1}");
+
+    assert_int_equal(box_job(r.sim->box)->plan->parallelism, 3);
+    expect(&r, "out", "{\"k\":1,\"n\":1}\n{\"k\":1,\"n\":2}\n");
+    rig_down(&r);
+}
+
+static const char *
+look_state(struct box_rig *r, const char *step, const char *key,
+           const int64_t *start)
+{
+    struct buf b;
+
+    buf_init(&b);
+    ok(sim_state(r->sim, step, key, start, &b, &err));
+    free(r->lines);
+    r->lines = strdup(buf_cstr(&b));
+    buf_fini(&b);
+    return r->lines;
+}
+
+static void
+state_is_shown_as_the_verb_shows_it(void **state)
+{
+    const int64_t second = 10000;
+    struct box_rig r;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b);
+    rig_up(&r, late_job);
+    rig_push(&r, "{\"k\":\"a\",\"ts\":1000}");
+    rig_push(&r, "{\"k\":\"a\",\"ts\":9000}");
+    assert_string_equal(look_state(&r, "agg", "\"a\"", NULL),
+                        "{\"step\":\"agg\",\"key\":{\"k\":\"a\"},"
+                        "\"window_start\":0,\"window_end\":10000,"
+                        "\"value\":{\"n\":2}}\n");
+    rig_push(&r, "{\"k\":\"a\",\"ts\":11000}");
+    assert_string_equal(look_state(&r, "agg", "{\"k\":\"a\"}", &second),
+                        "{\"step\":\"agg\",\"key\":{\"k\":\"a\"},"
+                        "\"window_start\":10000,\"window_end\":20000,"
+                        "\"value\":{\"n\":1}}\n");
+    assert_string_equal(look_state(&r, "agg", "\"b\"", NULL), "");
+    assert_int_equal(sim_state(r.sim, "in", "1", NULL, &b, &err), ERR_USAGE);
+    assert_non_null(strstr(err.msg, "those that do: agg"));
+    assert_int_equal(sim_state(r.sim, "agg", "{", NULL, &b, &err), ERR_USAGE);
+    rig_down(&r);
+    buf_fini(&b);
+}
+
+static void
+state_of_functions_and_timers_is_shown(void **state)
+{
+    struct box_rig r;
+
+    (void)state;
+    rig_up(&r, timer_job);
+    rig_push(&r, "{\"k\":\"a\",\"d\":50}");
+
+    assert_string_equal(look_state(&r, "p", "\"a\"", NULL),
+                        "{\"step\":\"p\",\"key\":{\"k\":\"a\"},\"state\":\"n\","
+                        "\"value\":0}\n"
+                        "{\"step\":\"p\",\"key\":{\"k\":\"a\"},\"timer\":"
+                        "\"processing\",\"ts\":50}\n");
+    rig_down(&r);
+}
+
+struct lines {
+    const char *file;
+    int count[16];
+};
+
+static void
+note_line(void *arg, const char *path, int line)
+{
+    struct lines *l = arg;
+
+    assert_string_equal(path, l->file);
+    if (line < 16)
+        l->count[line]++;
+}
+
+static void
+lines_that_run_are_told(void **state)
+{
+    struct lines l = {0};
+    struct box_rig r;
+
+    (void)state;
+    rig_file(&r, JOB SRC ":map(function(e)\nif e.v then\ne.v = 1\nend\n"
+                         "return e end)" OUT);
+    l.file = r.file;
+    r.conf.line = note_line;
+    r.conf.line_arg = &l;
+    ok(sim_new(&r.conf, &r.sim, &err));
+
+    rig_push(&r, "{\"w\":1}");
+    rig_push(&r, "{\"w\":2}");
+
+    assert_true(l.count[1] > 0 && l.count[2] > 0);
+    assert_int_equal(l.count[4], 2);
+    assert_int_equal(l.count[5], 0);
+    assert_int_equal(l.count[6], 0);
+    rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -442,6 +622,12 @@ main(void)
         cmocka_unit_test(endless_call_is_stopped_by_real_time),
         cmocka_unit_test(unknown_names_are_refused_with_those_there_are),
         cmocka_unit_test(job_that_does_not_load_is_refused),
+        cmocka_unit_test(reload_keeps_state_and_runs_the_new_code),
+        cmocka_unit_test(refused_reload_leaves_the_old_code),
+        cmocka_unit_test(restart_changes_how_wide_the_job_is),
+        cmocka_unit_test(state_is_shown_as_the_verb_shows_it),
+        cmocka_unit_test(state_of_functions_and_timers_is_shown),
+        cmocka_unit_test(lines_that_run_are_told),
     };
 
     log_setup(LOG_WARN, false);
