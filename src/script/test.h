@@ -41,13 +41,6 @@ MUST_USE int script_test_run(struct script *s, int func, int64_t limit_ms,
                              struct err *e);
 
 /**
- * Bound calls into user code of scripts on this thread by their call_timeout,
- * in real time: for a program that has no other thread to watch them. The
- * signal SIGVTALRM is used. @thread the one that calls scripts.
- */
-void script_guard(bool on);
-
-/**
  * The lines of a Lua text that can be executed.
  * @param put called for each, in no order, maybe more than once.
  * @return 0 or ERR_JOBFILE: the text does not compile, or this Lua's bytecode

@@ -349,7 +349,6 @@ cases_run(const struct cases_conf *conf, struct err *e)
 
     if (conf->coverage != NULL)
         run.coverage = coverage_new();
-    script_guard(true);
     if (conf->path_count == 0)
         run_path(&run, ".");
     for (i = 0; i < conf->path_count; i++)
@@ -360,7 +359,6 @@ cases_run(const struct cases_conf *conf, struct err *e)
                       conf->filter == NULL ? "" : conf->filter);
         report_fault(&run, "--filter", e);
     }
-    script_guard(false);
     if (run.coverage != NULL)
         r = write_coverage(&run, e);
     coverage_free(&run.coverage);
