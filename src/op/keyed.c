@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/blob.h"
+#include "op/op_migrate.h"
 #include "op/op_state.h"
 
 enum {
@@ -96,7 +97,8 @@ keyed_fini(struct keyed *k)
 /* ---- restoring ---- */
 
 static int
-load_entries(struct keyed *k, struct store_scan *c, struct err *e)
+load_all(struct keyed *k, struct op_migrate *m, struct store_scan *c,
+         struct err *e)
 {
     for (;;) {
         struct kstate_entry v;
@@ -118,13 +120,28 @@ load_entries(struct keyed *k, struct store_scan *c, struct err *e)
                                   .key_len = (uint32_t)key.key_len,
                                   .value = value,
                                   .value_len = len};
-        r = kstate_load(k->state, &v, e);
+        r = op_migrate_entry(m, &v, e);
+        if (r == 0)
+            r = kstate_load(k->state, &v, e);
         if (r != 0)
-            return e->cause != CAUSE_NONE
+            return e->cause != CAUSE_NONE || r == ERR_JOBFILE
                        ? r
                        : err_context(e, "state of '%s', key group %u",
                                      k->op->step->name, key.group);
     }
+}
+
+static int
+load_entries(struct keyed *k, struct store_scan *c, struct err *e)
+{
+    struct op_migrate m = {
+        .op = k->op, .handles = k->handles, .count = k->count};
+    int r;
+
+    buf_init(&m.bytes);
+    r = load_all(k, &m, c, e);
+    buf_fini(&m.bytes);
+    return r;
 }
 
 static int

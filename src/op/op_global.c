@@ -563,6 +563,19 @@ global_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
     return 0;
 }
 
+/* What the restored round has passes through migrate, and nothing else. */
+static void
+let_migrate(struct op_global *g, bool on)
+{
+    const struct aggset *set = g->args.set;
+    const bool *due = g->op.step->migrates;
+    uint32_t i;
+
+    for (i = 0; due != NULL && i < set->count; i++)
+        if (due[i])
+            script_agg_migrate(&set->aggs[i], on);
+}
+
 static int
 global_restore(struct op *op, struct err *e)
 {
@@ -572,7 +585,9 @@ global_restore(struct op *op, struct err *e)
     if (g->store == NULL)
         return 0;
     enter_script(op);
+    let_migrate(g, true);
     r = op_state_restore(g->store, e);
+    let_migrate(g, false);
     note_keys(g);
     return r;
 }

@@ -38,6 +38,30 @@ op_state_groups(uint32_t i, uint32_t n, uint32_t max)
     return g;
 }
 
+int
+op_state_refused(const struct op *op, const char *key, uint32_t len,
+                 struct err *e)
+{
+    const char *p = key, *end = key + len;
+    struct buf text;
+    size_t n;
+    int r;
+
+    buf_init(&text);
+    while (p < end) {
+        if (text.len > 0)
+            buf_adds(&text, ", ");
+        n = key_part_json(&text, p, end);
+        if (n == 0)
+            break;
+        p += n;
+    }
+    r = err_context(e, "state of '%s', key %.200s", op->step->name,
+                    text.len > 0 ? buf_cstr(&text) : "{}");
+    buf_fini(&text);
+    return r;
+}
+
 /* ---- the reader ---- */
 
 static int
@@ -111,7 +135,9 @@ walk(struct op_state *s, struct store_scan *c, winstate_stored_f *f, void *arg,
                                   .ns = key.ns,
                                   .key = key.key};
         r = f(arg, &k, value, len, e);
-        if (r < 0 && e->cause == CAUSE_NONE)
+        if (r == ERR_JOBFILE) /* of a migrate */
+            (void)op_state_refused(s->op, k.key, k.key_len, e);
+        else if (r < 0 && e->cause == CAUSE_NONE)
             (void)err_context(e, "state of '%s', key group %u",
                               s->op->step->name, key.group);
         if (r != 0)
@@ -244,6 +270,7 @@ load_entry(void *arg, const struct snapshot_key *key, const void *value,
         .key_len = key->key_len,
         .value = value,
         .value_len = value_len,
+        .changed = p->s->op->step->migrates != NULL,
         .fired =
             p->blobs[key_group_subtask(key->group, p->count,
                                        p->s->op->env->plan->max_parallelism)]
@@ -307,7 +334,8 @@ op_state_restore(struct op_state *s, struct err *e)
     r = read_past(&p, b, winstate_block_size(s->w), e);
     if (r == 0) {
         winstate_set_fired(s->w, p.fired);
-        if (job->cache_bytes > 0 && p.even && p.bytes > job->cache_bytes / 2)
+        if (job->cache_bytes > 0 && p.even && p.bytes > job->cache_bytes / 2 &&
+            s->op->step->migrates == NULL)
             adopt_all(&p);
         else
             r = load_all(&p, e);

@@ -24,6 +24,11 @@ struct op_groups {
 /** Those of subtask `i` of `n`. @thread any. */
 struct op_groups op_state_groups(uint32_t i, uint32_t n, uint32_t max);
 
+/** Put the step and a canonical key before the message of a migrate.
+ * @return e's code. @thread any. */
+int op_state_refused(const struct op *op, const char *key, uint32_t len,
+                     struct err *e);
+
 /**
  * Tie the window state of an operator to the store of its job: changes are
  * tracked, and with op_job.cache_bytes memory is bounded.

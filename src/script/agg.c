@@ -25,6 +25,7 @@ struct agg_ctx { /* of one aggregate */
     struct script *s;
     struct law_feed feed;
     bool backup;
+    int migrate; /* what is decoded passes through it; 0: it does not */
 };
 
 /* One operation, passed to the protected part. */
@@ -329,6 +330,36 @@ acc_encode(const struct agg *a, const void *acc, struct buf *out, struct err *e)
     return op_failed(&op, op.x->feed.law.add, r, e);
 }
 
+/* Stack: 1 the agg_op, 2 the accumulator. */
+static int
+take_acc_lj(lua_State *L)
+{
+    store_acc_lj(L, lua_touserdata(L, 1));
+    return 0;
+}
+
+/* Take what migrate makes of the bytes. */
+static int
+migrate_acc(struct agg_op *op, const char *bytes, size_t len, struct err *e)
+{
+    struct calls *c = op->c;
+    int func = op->x->migrate;
+    struct buf plain;
+    int r = migrate_push(c, func, bytes, len, e);
+
+    if (r != 0)
+        return r;
+    buf_init(&plain);
+    r = migrate_put(c, func, false, &plain, e);
+    buf_fini(&plain);
+    if (r != 0)
+        return r;
+    lua_pushcfunction(c->s->L, take_acc_lj);
+    lua_pushlightuserdata(c->s->L, op);
+    lua_rotate(c->s->L, -3, 2);
+    return calls_call(c, 2, 0, e);
+}
+
 static int
 acc_decode(const struct agg *a, void *acc, const char *bytes, size_t len,
            struct err *e)
@@ -339,6 +370,8 @@ acc_decode(const struct agg *a, void *acc, const char *bytes, size_t len,
 
     if (len == 0)
         return 0;
+    if (op.x->migrate != 0)
+        return migrate_acc(&op, bytes, len, e);
     op.bytes = bytes;
     op.len = len;
     op.e = &damage;
@@ -365,6 +398,15 @@ static const struct agg_type custom_type = {
     .heap = acc_heap,
     .movable = false,
 };
+
+void
+script_agg_migrate(const struct agg *a, bool on)
+{
+    struct agg_ctx *x = a->ctx;
+
+    if (a->type == &custom_type)
+        x->migrate = on ? opt_func(a->opts, "migrate") : 0;
+}
 
 /* ---- making one ---- */
 

@@ -338,6 +338,21 @@ void helpers_open(struct calls *c, lua_State *L, int module);
 /* agg.c */
 void agg_state_free(struct calls *c);
 
+/* migrate.c */
+/**
+ * Push what function `func`, a migrate, makes of packed bytes.
+ * @return 0, or with nothing pushed ERR_JOBFILE with a place (it failed or
+ *         gave nil) or the error of damaged bytes.
+ */
+MUST_USE int migrate_push(struct calls *c, int func, const char *bytes,
+                          size_t len, struct err *e);
+/**
+ * Pack the value on top, which stays; as a value of a handle if `state`.
+ * @return 0, or ERR_JOBFILE (popped): it is no plain data.
+ */
+MUST_USE int migrate_put(struct calls *c, int func, bool state, struct buf *out,
+                         struct err *e);
+
 /* reduce.c */
 /** fold(f, a, b): what reduce makes of two owned records, which stay as they
  * are. For law.c. */

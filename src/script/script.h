@@ -43,8 +43,8 @@ struct script_conf {
      * are a map, *ret stays NULL or is set to what the call gives, in `a`.
      * @param where FILE:LINE of the call. */
     int (*test_call)(void *arg, const char *call, const struct opt *args,
-                     const char *where, struct arena *a,
-                     const struct opt **ret, struct err *e);
+                     const char *where, struct arena *a, const struct opt **ret,
+                     struct err *e);
     void *test_arg;
     /* Called for each line of the job's files that runs, loading included;
      * NULL: no hook, no cost. `path` as script_file.path. */
@@ -167,6 +167,26 @@ struct script_window {
 MUST_USE int script_process_window(struct script_process *p,
                                    const struct script_window *w,
                                    struct err *e);
+/* A `migrate`: its function, and whether it makes accumulators of a custom
+ * aggregator, which may be tables of any keys, or values of a handle. */
+struct script_migrate {
+    int func;
+    bool accumulator;
+};
+/**
+ * Pass what the state has of a value, list element, map value or accumulator
+ * through migrate.
+ * @param out gets the bytes that the state has from now on.
+ * @return 0; ERR_JOBFILE: the function failed, or gave nil or no plain data
+ *         (where, trace and hint are set); ERR_IO: damaged bytes.
+ * @thread the owner.
+ */
+MUST_USE int script_migrate(struct script *s, const struct script_migrate *m,
+                            const struct kstate_bytes *old, struct buf *out,
+                            struct err *e);
+/** While `on`, accumulators of a custom aggregator that are decoded pass
+ * through its migrate. @thread the owner. */
+void script_agg_migrate(const struct agg *a, bool on);
 /** Append what a handle keeps, as JSON (a number beyond it as it stands in
  * extended JSON). @return 0 or ERR_IO: damaged bytes. @thread any. */
 MUST_USE int script_state_json(const void *bytes, size_t len, struct buf *out,
