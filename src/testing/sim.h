@@ -79,13 +79,20 @@ void sim_put_names(const struct sim *s, bool sinks, struct buf *out);
 
 MUST_USE int sim_push(struct sim *s, const char *source,
                       const struct sim_record *r, struct err *e);
-/** Every source: nothing earlier than `ms` follows. */
+/**
+ * Every source: the watermark of each of its partitions reaches `ms`, so
+ * windows that end by then fire and records up to then are late. One without
+ * partitions gets partition 0; an idle one stays so. Without event_time: no
+ * effect.
+ */
 MUST_USE int sim_advance_watermark(struct sim *s, int64_t ms, struct err *e);
+/** The partition is idle as of now, until something is pushed to it. */
 MUST_USE int sim_idle(struct sim *s, const char *source, int32_t partition,
                       struct err *e);
-/** Move the virtual clock, stopping at each due timer on the way. */
+/** Move the virtual clock by `ms`, stopping at each due timer on the way. */
 MUST_USE int sim_advance_time(struct sim *s, int64_t ms, struct err *e);
-/** As bounded input ends: windows fire, the job is finished. */
+/** As bounded input ends: windows fire, the job is finished. Afterwards it can
+ * be looked at; a restart and a crash change nothing. */
 MUST_USE int sim_end_of_input(struct sim *s, struct err *e);
 
 /* A row as a sink got it. Memory: the arena's of sim_take(). */
@@ -120,8 +127,12 @@ MUST_USE int sim_state(struct sim *s, const char *step, const char *key_json,
 MUST_USE int sim_restart(struct sim *s, uint32_t parallelism, struct err *e);
 /** The process is gone at once; a new one goes on from the last round. */
 MUST_USE int sim_crash(struct sim *s, struct err *e);
-/** Hot reload to another file. @return also ERR_JOBFILE: refused, and the old
- * code goes on. */
+/**
+ * Hot reload to another file, accepted with a round of its own at once. Also of
+ * a job that failed: the new code goes on from the last round.
+ * @return also ERR_JOBFILE: refused, or failed on what the round does not
+ *         hold, and the old code goes on.
+ */
 MUST_USE int sim_reload(struct sim *s, const char *file, struct err *e);
 /** Virtual time, ms. */
 int64_t sim_now(const struct sim *s);
