@@ -138,7 +138,7 @@ def functions_with_state_crashed_at_each_point_lose_and_double_nothing():
 def functions_with_state_recover_inside_the_process_from_a_failed_step():
     binary = fault_binary()
     rng = random.Random(SEED)
-    for case, backend in cases(rng):
+    for case, backend in one_case(rng):
         some = FAILING if LONG else rng.sample(FAILING, 2)
         with FireJob(case, binary=binary, backend=backend) as job:
             for point, hit in some:
