@@ -53,7 +53,7 @@ static void
 quiet_log(const struct cli *c)
 {
     if (cli_text(c, FLAG_LOG_LEVEL) == NULL && !cli_has(c, FLAG_VERBOSE))
-        log_setup(LOG_WARN, log_is_json());
+        log_setup(LOG_ERROR, log_is_json());
 }
 
 int

@@ -280,6 +280,27 @@ call_restart(struct call *c)
     return take_result(c, r, &e);
 }
 
+static int
+call_reload(struct call *c)
+{
+    struct session *s = c->s;
+    const char *path = opt_str(c->args, "path", "");
+    struct buf full;
+    struct err e;
+    int r;
+
+    buf_init(&full);
+    buf_addf(&full, "%s%s", path[0] == '/' ? "" : s->conf.dir, path);
+    if (s->conf.coverage != NULL)
+        coverage_file(s->conf.coverage, buf_cstr(&full));
+    r = sim_reload(s->sim, buf_cstr(&full), &e);
+    r = r == 0 ? end_step(c, 0, &e) : take_result(c, r, &e);
+    if (s->erred)
+        s->refused = s->error.code == ERR_JOBFILE;
+    buf_fini(&full);
+    return r;
+}
+
 /* ---- looks ---- */
 
 static int
@@ -437,6 +458,7 @@ static const struct {
     {"end_of_input", call_end_of_input},
     {"crash", call_crash},
     {"restart", call_restart},
+    {"reload", call_reload},
     {"expect", call_expect},
     {"take", call_take},
     {"counter", call_counter},
