@@ -165,8 +165,10 @@ calls_room_lj(lua_State *L, size_t more)
     used = script_memory(s) + s->held + more;
     room = used < s->memory_max ? s->memory_max - used : 0;
     s->held_collect = s->held + room / 2;
-    if (room == 0)
-        (void)luaL_error(L, "not enough memory");
+    if (room > 0)
+        return;
+    script_note_place(s);
+    (void)luaL_error(L, "not enough memory");
 }
 
 void

@@ -47,6 +47,16 @@ script_place(const struct script *s, const lua_Debug *ar, char *out,
     (void)snprintf(out, size, "%s:%d", file, ar->currentline);
 }
 
+void
+script_note_place(struct script *s)
+{
+    lua_Debug ar;
+
+    if (script_user_frame(
+            atomic_load_explicit(&s->running, memory_order_relaxed), &ar))
+        script_place(s, &ar, s->where, sizeof s->where);
+}
+
 /* Append one frame to the trace. */
 static void
 trace_frame(struct script *s, lua_State *L, lua_Debug *ar, size_t *len)

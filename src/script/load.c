@@ -82,17 +82,6 @@ is_capped(const struct script *s)
            (atomic_load_explicit(&s->call_seq, memory_order_relaxed) & 1) != 0;
 }
 
-/* Note where memory ended: Lua calls no message handler then. */
-static void
-note_place(struct script *s)
-{
-    lua_Debug ar;
-
-    if (script_user_frame(
-            atomic_load_explicit(&s->running, memory_order_relaxed), &ar))
-        script_place(s, &ar, s->where, sizeof s->where);
-}
-
 /* The allocator of a state: bounded, and counted for script_memory(). */
 static void *
 script_alloc(void *arg, void *p, size_t osize, size_t nsize)
@@ -110,7 +99,7 @@ script_alloc(void *arg, void *p, size_t osize, size_t nsize)
     } else {
         if (nsize > osize && used + s->held - osize + nsize > s->memory_max &&
             is_capped(s)) {
-            note_place(s);
+            script_note_place(s);
             return NULL;
         }
         q = realloc(p, nsize);

@@ -142,6 +142,9 @@ int script_take_load_error(struct script *s, struct err *e);
 /* errors.c: find the user's frame above the engine's Lua files. `ar` gets
  * source and line. @return false if there is none. */
 bool script_user_frame(lua_State *L, lua_Debug *ar);
+/* errors.c: note the place that runs, for an error of memory: Lua calls no
+ * message handler for it. Allocates nothing. */
+void script_note_place(struct script *s);
 /* errors.c: write "job.lua:12" of a frame to `out`. */
 void script_place(const struct script *s, const lua_Debug *ar, char *out,
                   size_t size);

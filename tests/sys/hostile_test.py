@@ -27,7 +27,7 @@ ADDRESS_SPACE = 3 << 30
 RESIDENT_MIB = 2000
 SLOW = 8  # a sanitizer, and a loaded machine
 KEYS = {"tries", "exit", "out", "stdout", "stderr", "stderr-not", "seconds",
-        "input", "args", "term", "setup", "line"}
+        "input", "args", "term", "term-after", "setup", "line"}
 CRASH = re.compile(r"AddressSanitizer|runtime error:|LeakSanitizer|"
                    r"ThreadSanitizer|Assertion|PANIC|internal error|"
                    r"memory exhausted|Segmentation")
@@ -106,6 +106,10 @@ def run(binary, path, folder, keys, sanitizer):
     def read():
         texts[0] = p.stdout.read()
 
+    if "term-after" in keys:
+        later = threading.Timer(float(keys["term-after"][0]), p.terminate)
+        later.daemon = True
+        later.start()
     threads = [threading.Thread(target=f, daemon=True)
                for f in (read_errors, write, read)]
     for t in threads:

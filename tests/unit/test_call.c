@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
+#include "script/script_impl.h"
 
 static bool
 filter(struct job_of *j, const char *json)
@@ -272,6 +273,122 @@ an_endless_call_is_interrupted(void **state)
     job_free(&j);
 }
 
+/* Memory ends at another place each time: never more than an error. */
+static void
+memory_may_end_anywhere_in_a_call(void **state)
+{
+    static const char code[] =
+        "(function()\n"
+        "  local kept\n"
+        "  return function(e)\n"
+        "    local c, co = s.copy(e), coroutine.wrap(function(r)\n"
+        "      for k, v in pairs(r) do coroutine.yield(k, v) end end)\n"
+        "    c.n = { 1, { a = c.l, b = s.list {} }, s.map { 'x' } }\n"
+        "    c['m.z.y'] = s.table(e)\n"
+        "    s.set_key(c, { 1, 2 })\n"
+        "    s.set_header(c, 'h', ('v'):rep(100))\n"
+        "    table.insert(c.l, s.decode('json', '[1,{\"a\":[2]}]'))\n"
+        "    kept = kept or {}\n"
+        "    kept[1] = pcall(error, s.encode('json', c) .. tostring(e.m))\n"
+        "    co(c) co()\n"
+        "    local ok, m = xpcall(function() return e.l.x.y end, tostring)\n"
+        "    local r = s.row { { 'i', e.i }, { 'k', s.key(c) }, { 'h',\n"
+        "      s.headers(c) }, { 'hash', s.hash(e.l) } }\n"
+        "    for k, v in pairs { r = r, x = 1, [2.5] = 2 } do kept[k] = v end\n"
+        "    kept.r = load('return ' .. #s.format_time(1))()\n"
+        "    e.rows = { r, r }\n"
+        "    return e\n"
+        "  end\n"
+        "end)()";
+    static const char record[] = "{\"i\":5,\"l\":[1,2],\"m\":{\"x\":null}}";
+    struct job_of j;
+    size_t live, room;
+    char *whole;
+    int failed = 0;
+
+    (void)state;
+    job_load(&j, "map", code);
+    if (job_map(&j, record) == NULL)
+        fail_msg("%s: %s", j.e.where, j.e.msg);
+    whole = strdup(job_map(&j, record));
+    (void)lua_gc(j.s->L, LUA_GCCOLLECT);
+    live = script_memory(j.s) + j.s->held;
+    for (room = 0; room < 64 << 10; room += 199) {
+        j.s->memory_max = live + room;
+        if (job_map(&j, record) != NULL)
+            continue;
+        failed++;
+        assert_int_equal(j.e.cause, CAUSE_USER_ERROR);
+        if (strstr(j.e.msg, "not enough memory") == NULL)
+            fail_msg("%s", j.e.msg);
+    }
+    assert_true(failed > 20);
+    j.s->memory_max = (size_t)64 << 20;
+    assert_string_equal(job_map(&j, record), whole);
+    free(whole);
+    job_free(&j);
+}
+
+static void
+what_c_holds_for_a_call_counts(void **state)
+{
+    static const char *const codes[] = {
+        "function(e) while true do e.x = 1 end end",
+        "function(e) while true do table.insert(e.l, 1) end end",
+        "function(e) while true do s.set_key(e, ('x'):rep(100)) end end",
+        "function(e) local t = {} while true do local c = s.copy(e)\n"
+        "  c.x = 1 t[#t + 1] = c end end",
+    };
+    struct job_of j;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        job_load(&j, "map", codes[i]);
+        j.s->memory_max = (size_t)4 << 20;
+        assert_null(job_map(&j, "{\"l\":[1]}"));
+        assert_non_null(strstr(j.e.msg, "not enough memory: the Lua state may "
+                                        "take 4 MiB"));
+        assert_string_equal(j.e.where, i == 3 ? "job.lua:5" : "job.lua:4");
+        assert_true(j.s->held <= (size_t)5 << 20);
+        job_free(&j);
+    }
+}
+
+static void
+records_that_are_garbage_do_not_count(void **state)
+{
+    struct job_of j;
+
+    (void)state;
+    job_load(&j, "map",
+             "function(e) for i = 1, 20000 do local c = s.copy(e)\n"
+             "  c.x = { i } end return e end");
+    j.s->memory_max = (size_t)4 << 20;
+    assert_non_null(job_map(&j, "{\"l\":[1]}"));
+    assert_true(j.s->held <= (size_t)4 << 20);
+    job_free(&j);
+}
+
+static void
+what_a_call_emits_counts(void **state)
+{
+    struct job_of j;
+    struct batch b;
+
+    (void)state;
+    job_load(&j, "flat_map", "function(e, emit) while true do emit(e) end end");
+    j.s->memory_max = (size_t)8 << 20;
+    batch_init(&b);
+    job_record(&j, "{}");
+    assert_int_equal(script_flat_map(j.s, j.func, &j.rec, j.reader, &b, &j.e),
+                     ERR_RECORD);
+    assert_non_null(strstr(j.e.msg, "not enough memory"));
+    assert_int_equal(b.n, 0);
+    batch_fini(&b);
+    job_free(&j);
+}
+
 int
 main(void)
 {
@@ -287,6 +404,10 @@ main(void)
         cmocka_unit_test(values_have_their_types),
         cmocka_unit_test(a_key_function_gives_one_value),
         cmocka_unit_test(an_endless_call_is_interrupted),
+        cmocka_unit_test(memory_may_end_anywhere_in_a_call),
+        cmocka_unit_test(what_c_holds_for_a_call_counts),
+        cmocka_unit_test(records_that_are_garbage_do_not_count),
+        cmocka_unit_test(what_a_call_emits_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

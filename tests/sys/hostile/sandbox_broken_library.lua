@@ -1,5 +1,5 @@
 -- tries: a check that fails after the library was emptied
--- stderr: broken_library\.lua:14: 
+-- stderr: broken_library\.lua:14:
 -- exit: 65
 -- out: none
 local s = require "streamlua"

@@ -19,7 +19,7 @@ job:source("in", s.stdin())
        ctx.state.m:put('a', 1)
        ctx.state.l:add(1)
        ctx:emit { i = 100 }
-       error 'now' 
+       error 'now'
      end }
    :sink("out", s.stdout())
 
