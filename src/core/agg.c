@@ -591,7 +591,8 @@ aggset_merge(const struct aggset *s, void *block, void *from, struct err *e)
     ret = merge_kind(s, block, from, false, e);
     if (s->customs == 0)
         return ret;
-    r = merge_kind(s, block, from, true, ret == 0 ? e : &other);
+    /* User code needs a place to say why it failed. */
+    r = merge_kind(s, block, from, true, ret == 0 && e != NULL ? e : &other);
     return ret != 0 ? ret : r;
 }
 

@@ -111,6 +111,30 @@ vwap_of_two_parts(void **state)
     agg_close(&a);
 }
 
+/* As window state merges: the row tells that it is lost, not why. */
+static void
+a_merge_that_fails_needs_no_place_for_its_reason(void **state)
+{
+    struct agg_job a;
+    int i;
+
+    (void)state;
+    agg_load(&a,
+             "args = { 'v', 'w' },\n"
+             "init = function() return { 0 } end,\n"
+             "add = function(a, v) a[1] = v return a end,\n"
+             "merge = function(a, b) if a[1] == 3 then error 'no' end "
+             "return a end,\n"
+             "result = function(a) return a[1] end",
+             "");
+    for (i = 0; i < 70; i++) /* the laws are tested on the first of them */
+        assert_int_equal(add_args(&a, a.acc, val_int(1), val_int(0)), 0);
+    assert_int_equal(add_args(&a, a.acc, val_int(3), val_int(0)), 0);
+    assert_int_equal(add_args(&a, a.other, val_int(4), val_int(0)), 0);
+    assert_int_equal(aggset_merge(a.set, a.acc, a.other, NULL), ERR_RECORD);
+    agg_close(&a);
+}
+
 static void
 accumulators_move_as_bytes(void **state)
 {
@@ -303,6 +327,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vwap_of_two_parts),
+        cmocka_unit_test(a_merge_that_fails_needs_no_place_for_its_reason),
         cmocka_unit_test(accumulators_move_as_bytes),
         cmocka_unit_test(a_failed_add_is_undone_where_errors_are_skipped),
         cmocka_unit_test(add_must_return_the_accumulator),
