@@ -23,7 +23,7 @@ SEED = 1
 
 # Version 0 keeps numbers, all others tables.
 JOB = """local s = require "streamlua"
-local job = s.job("job", { checkpoint = { interval = "40ms" },
+local job = s.job("job", { checkpoint = { interval = s.param("interval", "40ms") },
   state = { backend = s.param("backend", "lmdb") } })
 local VER = %(ver)d
 local function fresh(n) return VER == 0 and n or { n = n, born = VER, gens = 0, ver = VER } end
@@ -109,6 +109,7 @@ input:key_by "k":window(s.global()):aggregate({ c = counter(), n = s.count() }, 
 -- One row a key for each change; the last one counts.
 input:key_by "k":aggregate({ c = counter() }, { name = "u" })
   :sink("updating", s.file { path = "updating" })
+  :sink("seen", s.stdout())
 return job
 """
 
@@ -212,6 +213,29 @@ def each_value_is_migrated_once_under_kills_memory(binary):
     killed(binary, "memory", SEED + 1)
 
 
+def a_crash_before_the_first_round_begins_again(binary):
+    """Three times migrated in memory, and never in a round; then for good."""
+    with Folder(binary, text(0)) as f:
+        begin(f)
+        f.write("job.lua", text(1))
+        for slots in "1", "4", "2":
+            with f.start("--set", "rate=8000", "--set", "interval=1h",
+                         "--parallelism", slots, "--log-level",
+                         "debug") as run:
+                out = f.at("stdout-%d" % f.runs)
+                deadline = time.monotonic() + 60
+                while not os.path.getsize(out):  # rows of restored state
+                    assert run.p.poll() is None, run.text()
+                    assert time.monotonic() < deadline, "no rows"
+                    run.listen(0.05)
+                run.kill()
+                assert "completed" not in run.text(), run.text()
+        f.write("job.lua", text(2, (
+            "migrate = function(old) return up(up(old, 1), 2) end")))
+        f.finish("--parallelism", "3")
+        check(f)
+
+
 def what_has_not_changed_is_not_migrated(binary):
     """Comments and places are no change; another version after it is."""
     with Folder(binary, text(0)) as f:
@@ -247,7 +271,8 @@ def a_migrate_that_fails_refuses_the_start_and_changes_nothing(binary):
         check(f)
 
 
-TESTS = [each_value_is_migrated_once_under_kills_lmdb,
+TESTS = [a_crash_before_the_first_round_begins_again,
+         each_value_is_migrated_once_under_kills_lmdb,
          each_value_is_migrated_once_under_kills_memory,
          what_has_not_changed_is_not_migrated,
          a_migrate_that_fails_refuses_the_start_and_changes_nothing]
