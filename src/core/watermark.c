@@ -8,7 +8,7 @@
 #include "core/blob.h"
 #include "core/rec.h"
 
-enum { BLOB_VERSION = 1 };
+enum { BLOB_VERSION = 1, FOLLOW_MS = 10 };
 
 /* The numbers are those of the blob. */
 enum part_state { PART_ACTIVE = 0, PART_IDLE = 1, PART_FINISHED = 2 };
@@ -451,6 +451,7 @@ wm_source_now(struct wm_source *s, int64_t now_ms, bool *ret_idle)
 int64_t
 wm_source_wait(struct wm_source *s, int64_t now_ms)
 {
+    int64_t follow = s->conf.follow_ms > 0 ? s->conf.follow_ms : FOLLOW_MS;
     int64_t wait = -1;
     struct wm_part *p;
 
@@ -468,8 +469,8 @@ wm_source_wait(struct wm_source *s, int64_t now_ms)
             wait = rest;
     }
     if (s->all_idle_since != -1 && s->conf.all_idle_ms >= 0 &&
-        (wait == -1 || wait > 10))
-        wait = 10;
+        (wait == -1 || wait > follow))
+        wait = follow;
     (void)pthread_mutex_unlock(&s->lock);
     return wait;
 }

@@ -42,6 +42,8 @@ struct wm_conf {
     int64_t out_of_orderness_ms;
     int64_t idle_ms;     /* -1 never */
     int64_t all_idle_ms; /* -1 hold */
+    int64_t follow_ms;   /* how often it is looked at while the watermark
+                            follows the wall clock; 0: 10 */
     uint32_t tasks;      /* subtasks that will call wm_source_ready() */
 };
 

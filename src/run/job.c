@@ -14,6 +14,9 @@
 #include "run/recover.h"
 #include "run/wire.h"
 
+/* Virtual time moves from stop to stop: an hour is not to be too many. */
+enum { BOX_FOLLOW_MS = 1000 };
+
 static void
 on_failure(void *arg, const struct op_failure *f)
 {
@@ -194,12 +197,13 @@ open_connector(struct job *j, const struct plan_step *s, struct err *e)
 }
 
 static struct wm_source *
-new_clock(const struct plan_step *s)
+new_clock(const struct job *j, const struct plan_step *s)
 {
     struct wm_conf c = {
         .out_of_orderness_ms = opt_int(s->opts, "out_of_orderness_ms", 0),
         .idle_ms = opt_int(s->opts, "idle_ms", 30000),
         .all_idle_ms = opt_int(s->opts, "all_idle_ms", -1),
+        .follow_ms = j->conf->box != NULL ? BOX_FOLLOW_MS : 0,
         .tasks = s->parallelism,
     };
 
@@ -253,7 +257,7 @@ open_steps(struct job *j, struct err *e)
         const struct plan_step *s = &p->steps[i];
 
         if (s->kind == STEP_EVENT_TIME)
-            j->ops.clocks[i] = new_clock(s);
+            j->ops.clocks[i] = new_clock(j, s);
         if (s->kind != STEP_SOURCE && s->kind != STEP_SINK)
             continue;
         r = open_connector(j, s, e);

@@ -9,7 +9,8 @@
 enum {
     TURN_STEPS = 4,   /* a subtask does that much in a row, at most */
     QUIET_PASSES = 2, /* a watermark of one subtask is seen by the others */
-    PASSES_MAX = 1 << 22
+    PASSES_MAX = 1 << 17,
+    ROUNDS_MAX = 1000
 };
 
 int
@@ -104,44 +105,46 @@ tick_all(struct sim *s, struct err *e)
     return r;
 }
 
-int
-sim_settle(struct sim *s, struct err *e)
+/* Time stands still: a timer that registers one for now fires for ever. */
+static int
+no_rest(struct err *e)
+{
+    (void)err_set(e, ERR_FAIL, "the job does not come to rest");
+    err_hint(e, "time stands still meanwhile: does a timer register one that "
+                "is due at once?");
+    return ERR_FAIL;
+}
+
+static int
+come_to_rest(struct sim *s, struct err *e)
 {
     uint32_t quiet = 0, passes;
     bool worked;
     int r = 0;
 
-    for (passes = 0; quiet < QUIET_PASSES; passes++) {
+    for (passes = 0; quiet < QUIET_PASSES && r == 0; passes++) {
         r = run_all(s, &worked, e);
-        if (r != 0)
-            break;
-        if (worked) {
+        if (r == 0 && passes == PASSES_MAX)
+            r = no_rest(e);
+        if (r != 0 || worked) {
             quiet = 0;
             continue;
         }
         r = tick_all(s, e);
-        if (r != 0)
-            break;
         quiet = s->wait > 0 ? quiet + 1 : 0;
-        if (passes == PASSES_MAX) {
-            r = err_set(e, ERR_INTERNAL, "the job does not come to rest");
-            break;
-        }
     }
     if (r == 0 && !atomic_load(&box_job(s->box)->failing))
         return 0;
     return fail_with(s, e);
 }
 
-int
-sim_round(struct sim *s, struct err *e)
+static int
+take_round(struct sim *s, struct err *e)
 {
     struct rounds *rounds = &box_job(s->box)->rounds;
     uint64_t next = rounds->current + 1;
     int r = 0;
 
-    if (!s->dirty || s->finished)
-        return 0;
     rounds_wanted(box_job(s->box));
     while (rounds->state != ROUND_RESTING || rounds->current != next) {
         r = rounds_tick(rounds, clock_mono_ms(), e);
@@ -151,13 +154,37 @@ sim_round(struct sim *s, struct err *e)
             box_wait(s->box);
             continue;
         }
-        r = sim_settle(s, e);
+        r = come_to_rest(s, e);
         if (r != 0)
             return r;
     }
     s->queues.kept = s->queues.limit;
     s->dirty = false;
     return 0;
+}
+
+/* An operator that is short of memory wants a round before it goes on. */
+int
+sim_settle(struct sim *s, struct err *e)
+{
+    struct job *j = box_job(s->box);
+    int r = come_to_rest(s, e), n;
+
+    for (n = 0; r == 0 && n < ROUNDS_MAX && atomic_load(&j->rounds.wanted) &&
+                !job_is_done(j);
+         n++) {
+        r = take_round(s, e);
+        if (r == 0)
+            r = come_to_rest(s, e);
+        s->dirty = true;
+    }
+    return r;
+}
+
+int
+sim_round(struct sim *s, struct err *e)
+{
+    return s->dirty && !s->finished ? take_round(s, e) : 0;
 }
 
 int

@@ -603,6 +603,25 @@ lines_that_run_are_told(void **state)
     rig_down(&r);
 }
 
+static const char spinning_job[] = JOB SRC
+    ":key_by \"k\" :process { name = \"p\","
+    " on_record = function(e, ctx) ctx:register_processing_timer(0) end,"
+    " on_timer = function(ts, ctx) ctx:register_processing_timer(0) end }" OUT;
+
+static void
+job_that_never_rests_is_an_error(void **state)
+{
+    struct box_rig r;
+
+    (void)state;
+    rig_up(&r, spinning_job);
+
+    assert_int_equal(rig_try(&r, "in", 0, "{\"k\":1}"), ERR_FAIL);
+
+    assert_string_equal(err.msg, "the job does not come to rest");
+    rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -628,6 +647,7 @@ main(void)
         cmocka_unit_test(state_is_shown_as_the_verb_shows_it),
         cmocka_unit_test(state_of_functions_and_timers_is_shown),
         cmocka_unit_test(lines_that_run_are_told),
+        cmocka_unit_test(job_that_never_rests_is_an_error),
     };
 
     log_setup(LOG_WARN, false);
