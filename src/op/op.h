@@ -159,6 +159,7 @@ struct op_job {
     size_t cache_bytes;       /* working state of one stateful subtask; 0:
                                  all of it stays in memory */
     _Atomic uint64_t durable; /* last round whose changes are on disk */
+    atomic_bool stopped;      /* sources were told to stop */
     atomic_bool drain;        /* sources that are stopped end as if used up */
     /** The job fails with this record. Any thread; the first one counts. */
     void (*failed)(void *arg, const struct op_failure *f);

@@ -128,6 +128,9 @@ source_end(struct op_source *s, struct err *e)
     if (r != 0)
         return r;
     s->ended = true;
+    /* One that was stopped before it said what it has is not used up. */
+    if (s->part_count == 0)
+        end.final = !atomic_load(&s->op.env->job->stopped);
     for (i = 0; i < s->part_count; i++)
         end.final = end.final && s->parts[i].ended;
     end.final = end.final || atomic_load(&s->op.env->job->drain);

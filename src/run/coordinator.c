@@ -47,6 +47,7 @@ job_stop(struct job *j)
         return;
     j->stopping = true;
     j->stop_mono_ms = clock_mono_ms();
+    atomic_store(&j->ops.stopped, true);
     /* A restart that did not come so far has no sources. */
     for (i = 0; j->ops.sources != NULL && i < j->plan->step_count; i++)
         if (j->ops.sources[i] != NULL)

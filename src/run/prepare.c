@@ -60,6 +60,19 @@ put_connector(const struct plan_step *s, struct buf *out)
     buf_addc(out, '\n');
 }
 
+/* Aggregators that broke a law: known ones are not held against a file. */
+static void
+put_broken(const struct plan_step *s, struct buf *out)
+{
+    const struct opt *aggs = opt_get(s->opts, "aggs"), *a, *law;
+
+    for (a = aggs != NULL ? aggs->first : NULL; a != NULL; a = a->next) {
+        law = opt_get(a, "law");
+        if (law != NULL && !opt_bool(law, "ok", true))
+            buf_addf(out, "\n%s.%s\n", s->name, opt_str(a, "name", ""));
+    }
+}
+
 void
 prepare_note_plan(struct prepare *p, const struct plan *plan)
 {
@@ -68,9 +81,11 @@ prepare_note_plan(struct prepare *p, const struct plan *plan)
     plan_state_put(plan, &p->plan);
     p->max_parallelism = plan->max_parallelism;
     p->checkpoint = plan->checkpoint;
-    for (i = 0; i < plan->step_count; i++)
+    for (i = 0; i < plan->step_count; i++) {
+        put_broken(&plan->steps[i], &p->broken);
         if (opt_is(plan->steps[i].opts, "connector", "kafka"))
             put_connector(&plan->steps[i], &p->connectors);
+    }
 }
 
 static bool
@@ -113,46 +128,6 @@ preflight(struct prepare *p, const struct plan *plan, struct err *e)
     return r;
 }
 
-/* Names of the steps with this verdict: "; kept a, b". */
-static void
-put_names(struct buf *out, const struct plan_fit *f, enum fit_verdict v,
-          const char *word)
-{
-    uint32_t i, n = 0;
-
-    for (i = 0; i < f->count; i++) {
-        if (f->steps[i].verdict != v)
-            continue;
-        if (n == 0)
-            buf_addf(out, "%s%s ", out->len > 0 ? "; " : "", word);
-        buf_addf(out, "%s%s", n++ > 0 ? ", " : "", f->steps[i].step);
-    }
-}
-
-void
-prepare_put_short(const struct plan_fit *f, struct buf *out)
-{
-    put_names(out, f, FIT_KEPT, "kept");
-    put_names(out, f, FIT_CHANGED, "changed");
-    put_names(out, f, FIT_NEW, "new");
-    put_names(out, f, FIT_LOST, "lost");
-}
-
-static void
-put_table(const struct plan_fit *f, struct buf *out)
-{
-    static const char *const words[] = {[FIT_KEPT] = "kept",
-                                        [FIT_CHANGED] = "changed",
-                                        [FIT_NEW] = "new",
-                                        [FIT_LOST] = "state loss"};
-    uint32_t i;
-
-    for (i = 0; i < f->count; i++)
-        buf_addf(out, "%-24s %s%s%s\n", f->steps[i].step,
-                 words[f->steps[i].verdict],
-                 f->steps[i].why[0] != '\0' ? ": " : "", f->steps[i].why);
-}
-
 static int
 compare(struct prepare *p, struct plan *plan, struct err *e)
 {
@@ -160,8 +135,8 @@ compare(struct prepare *p, struct plan *plan, struct err *e)
     struct plan_fit fit;
     int r = plan_fit_check(plan, p->plan.data, p->plan.len, flags, &fit, e);
 
-    put_table(&fit, &p->table);
-    prepare_put_short(&fit, &p->short_table);
+    plan_fit_table(&fit, &p->table);
+    plan_fit_summary(&fit, &p->short_table);
     plan_fit_fini(&fit);
     return r;
 }
@@ -183,6 +158,32 @@ load_again(struct prepare *p, const struct script *first, struct err *e)
     return r;
 }
 
+/* A start warns of a broken law and goes on without what needs it; a running
+ * job does not take code for the worse. */
+static int
+check_laws(struct prepare *p, const struct plan_step *s, struct err *e)
+{
+    const struct opt *aggs = opt_get(s->opts, "aggs"), *a, *law;
+    struct buf b;
+    int r = 0;
+
+    buf_init(&b);
+    for (a = aggs != NULL ? aggs->first : NULL; a != NULL && r == 0;
+         a = a->next) {
+        law = opt_get(a, "law");
+        buf_clear(&b);
+        buf_addf(&b, "\n%s.%s\n", s->name, opt_str(a, "name", ""));
+        if (law == NULL || opt_bool(law, "ok", true) ||
+            strstr(buf_cstr(&p->broken), buf_cstr(&b)) != NULL)
+            continue;
+        r = err_set(e, ERR_JOBFILE, "aggregator %s broke a law: %s",
+                    opt_str(a, "name", ""), opt_str(law, "text", ""));
+        err_where(e, "%s", opt_str(a, "place", s->place));
+    }
+    buf_fini(&b);
+    return r;
+}
+
 static int
 check(struct prepare *p, const struct script *script, struct err *e)
 {
@@ -194,6 +195,7 @@ check(struct prepare *p, const struct script *script, struct err *e)
                            .bounded = opt_bool(p->conf->cli, "bounded", false)};
     const struct run_box *box = p->conf->box;
     struct plan *plan = NULL;
+    uint32_t i;
     int r;
 
     pc.boxed = box != NULL;
@@ -210,6 +212,8 @@ check(struct prepare *p, const struct script *script, struct err *e)
                     "that takes a start",
                     p->checkpoint ? "checkpoints" : "no checkpoints",
                     p->checkpoint ? "none" : "some");
+    for (i = 0; r == 0 && i < plan->step_count; i++)
+        r = check_laws(p, &plan->steps[i], e);
     if (r == 0 && box == NULL)
         r = preflight(p, plan, e);
     plan_free(&plan);
@@ -297,6 +301,7 @@ prepare_fini(struct prepare *p)
     version_free(&p->version);
     buf_fini(&p->plan);
     buf_fini(&p->connectors);
+    buf_fini(&p->broken);
     buf_fini(&p->table);
     buf_fini(&p->short_table);
     memset(p, 0, sizeof *p);

@@ -29,6 +29,7 @@ struct prepare {
                                 unless they are there */
     struct buf plan;         /* description of the plan that runs */
     struct buf connectors;   /* of its Kafka steps, see prepare_note_plan() */
+    struct buf broken;       /* its aggregators that broke a law */
     uint32_t max_parallelism;
     bool checkpoint; /* the job that runs keeps some */
     void (*wake)(void *arg);
@@ -59,8 +60,6 @@ bool prepare_end(struct prepare *p, int64_t wait_ms);
 /** Free all but the version, which is freed too if it is still there. */
 void prepare_fini(struct prepare *p);
 
-/** Append "kept a, b; changed c". @thread any. */
-void prepare_put_short(const struct plan_fit *f, struct buf *out);
 /** How texts of a version are loaded. @thread any. */
 void prepare_script_conf(const struct run_conf *conf, const struct version *v,
                          uint64_t seed, struct script_conf *ret);

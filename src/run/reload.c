@@ -180,7 +180,7 @@ reload_say_start(struct job *j)
     if (r->state != RELOAD_PROBATION || !r->at_start || j->run->opens != 0)
         return;
     buf_clear(&r->short_table);
-    prepare_put_short(&j->fit, &r->short_table);
+    plan_fit_summary(&j->fit, &r->short_table);
     log_line(LOG_INFO,
              "%s differs from the code in checkpoint %" PRIu64
              ": reload %" PRIu64 " at start%s%s",

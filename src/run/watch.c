@@ -70,6 +70,7 @@ watch_set(struct watch *w, const struct script_files *files)
 {
     clear(w);
     watch_add(w, files);
+    w->moved = true; /* they may have changed since they were read */
 }
 
 bool

@@ -34,7 +34,8 @@ struct watch {
     bool moved; /* the last look found a change */
 };
 
-/** Watch these files, from what they are now on; of no other any more. */
+/** Watch these files, and no other any more. They may have changed since they
+ * were read, so the next look but one says that they did. */
 void watch_set(struct watch *w, const struct script_files *files);
 /** And these. */
 void watch_add(struct watch *w, const struct script_files *files);

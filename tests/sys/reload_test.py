@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""Jobs whose code changes while they run.
+
+usage: reload_test.py [--bin PATH] [-j N] [NAME...]
+
+Each version of the job writes its own number into its rows, so the rows say
+which version made them; the log says at which checkpoint each took over. Rows
+must be there once each, in whole rounds of one version.
+"""
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import ckpt_kit
+from ckpt_kit import Folder, has_test_mode
+
+JOB = """local s = require "streamlua"
+local v = %(v)s
+local job = s.job("job", { checkpoint = { interval = %(interval)r } })
+local rows = job:source("in", s.generator { count = %(count)d,
+  rate = %(rate)d, partitions = 2, fields = { i = s.gen.sequence {} } })
+  :map(function(e) %(body)s return { i = e.i, ts = e.i, k = e.i %% 7, v = v }
+  end)
+rows:sink("out", s.file { path = "out" })
+rows:event_time { field = "ts", out_of_orderness = "1s" }:key_by "k"
+  :window(s.tumbling "100ms")
+  :aggregate({ n = s.count(), %(aggs)s first = s.min "i" }, { name = "agg" })
+  :sink("sums", s.file { path = "sums" })
+return job
+"""
+
+
+def job(v, count=4000, rate=2000, interval="20s", body="", aggs="", more=""):
+    text = JOB % {"v": v, "count": count, "rate": rate, "interval": interval,
+                  "body": body, "aggs": aggs}
+    return text.replace("return job\n", more + "return job\n")
+
+
+def versions(f, count, known):
+    """The rows are there once each; @return the versions in order of i."""
+    rows = sorted((json.loads(line) for line in f.rows()),
+                  key=lambda r: r["i"])
+    assert [r["i"] for r in rows] == list(range(count)), \
+        "%d rows, %d of them once" % (len(rows), len({r["i"] for r in rows}))
+    assert {r["v"] for r in rows} <= set(known), {r["v"] for r in rows}
+    sums = [json.loads(line) for line in f.rows("sums")]
+    want = {}
+    for i in range(count):
+        key = (i // 100 * 100, i % 7)
+        want[key] = want.get(key, 0) + 1
+    got = {(r["window_start"], r["k"]): r["n"] for r in sums}
+    wrong = {k: got.get(k) for k in want if got.get(k) != want[k]}
+    assert not wrong and len(sums) == len(want), (wrong, len(sums), len(want))
+    for part in (0, 1):  # each partition is read in order
+        seen = [r["v"] for r in rows if r["i"] % 2 == part]
+        yield [v for n, v in enumerate(seen) if n == 0 or seen[n - 1] != v]
+
+
+def order(f, count, known):
+    both = list(versions(f, count, known))
+    assert both[0] == both[1], both
+    return both[0]
+
+
+def wait(run, what):
+    assert run.until(what), "no '%s' in: %s" % (what, run.text())
+
+
+def hup(run):
+    run.p.send_signal(signal.SIGHUP)
+
+
+def verb(f, *words, code=0):
+    p = subprocess.run([f.binary, *words], cwd=f.path, text=True, timeout=60,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert p.returncode == code, (words, p.returncode, p.stdout, p.stderr)
+    return p.stdout, p.stderr
+
+
+def a_new_version_takes_over_at_a_round(binary):
+    with Folder(binary, job(0)) as f, f.start() as run:
+        time.sleep(0.4)
+        f.write("job.lua", job(1))
+        hup(run)
+        wait(run, "reload 1 accepted at checkpoint 2 in ")
+        f.write("job.lua", job(2))
+        hup(run)
+        wait(run, "reload 2 accepted at checkpoint 4 in ")
+        run.end(0)
+        assert order(f, 4000, (0, 1, 2)) == [0, 1, 2]
+        got = f.summary()
+        assert (got["reload"], got["restarts"]) == (2, 0), got
+        assert got["steps"]["in"]["records_out"] == 4000, got["steps"]
+        assert got["steps"]["out"]["records_in"] == 4000, got["steps"]
+
+
+BROKEN = (
+    ("syntax", job("= 1"), r"job\.lua:2: unexpected symbol near '='"),
+    ("check", job(1).replace('"k"', "7"), r"job\.lua:9: "),
+    ("no job", "return 1\n", r"job\.lua"),
+    ("lost", job(1).replace('key_by "k"', 'key_by "v"'),
+     r"state would be lost: agg: key changed"),
+    ("name", job(1).replace('s.job("job"', 's.job("other"'),
+     r"the state is of job \"job\""),
+    ("key groups", job(1).replace("checkpoint =", "max_parallelism = 64, "
+                                  "checkpoint ="), "max_parallelism is 64"),
+    ("path", job(1).replace('"out" }', '"out2" }'), r"the path is \"out2\""),
+    ("slow", "while true do end\n", "load_timeout"),
+    ("laws", job(1, aggs="bad = s.aggregator { init = function() return 0 end,"
+                 " add = function(a, r) return a + 1 end, merge = function(a, "
+                 "b) return a end, result = function(a) return a end, samples "
+                 "= { { i = 1 }, { i = 2 } } },"), "bad"),
+)
+
+
+def a_broken_file_changes_nothing(binary):
+    with Folder(binary, job(0, count=30000, rate=2000)) as f, \
+            f.start() as run:
+        time.sleep(0.4)
+        for n, (what, text, message) in enumerate(BROKEN):
+            f.write("job.lua", text)
+            hup(run)
+            wait(run, "reload %d refused: " % (n + 1))
+            run.listen(0.1)
+            line = [x for x in run.text().split("\n")
+                    if "reload %d refused: " % (n + 1) in x][0]
+            assert re.search(message, line), (what, line)
+            assert line.endswith("; still running reload 0"), line
+        run.p.send_signal(signal.SIGTERM)
+        run.end(0)
+        assert f.summary()["reload"] == 0
+
+
+def an_error_in_the_first_records_brings_the_old_code_back(binary):
+    with Folder(binary, job(0)) as f, f.start() as run:
+        time.sleep(0.4)
+        bad = job(1, body="if e.i % 50 == 7 then error('not so') end")
+        f.write("job.lua", bad)
+        hup(run)
+        wait(run, "reload 1 rolled back to 0: job.lua:6: not so")
+        f.write("job.lua", job(2))
+        hup(run)
+        wait(run, "reload 2 accepted at ")
+        f.write("job.lua", bad)
+        hup(run)
+        wait(run, "reload 3 rolled back to 2: ")
+        run.p.send_signal(signal.SIGTERM)
+        run.end(0)
+        # The text is known by the checkpoint.
+        said = f.finish(code=78)
+        assert "job.lua: this text was rolled back" in said, said
+        assert "--accept-code" in said, said
+        said = f.finish("--accept-code", code=1)
+        assert "reload 4 at start" in said, said
+        f.write("job.lua", job(3))
+        f.finish()
+        assert order(f, 4000, (0, 2, 3)) == [0, 2, 3]
+
+
+def another_file_at_the_start_is_a_reload(binary):
+    with Folder(binary, job(0)) as f:
+        with f.start() as run:
+            time.sleep(0.4)
+            run.p.send_signal(signal.SIGTERM)
+            run.end(0)
+        with f.start() as run:  # the same text is none
+            time.sleep(0.2)
+            run.p.send_signal(signal.SIGTERM)
+            assert "reload" not in run.end(0)
+        f.write("job.lua", job(1))
+        said = f.finish()
+        assert re.search(r"job\.lua differs from the code in checkpoint 2: "
+                         "reload 1 at start", said), said
+        assert "reload 1 accepted at checkpoint 3" in said, said
+        assert f.summary()["reload"] == 1
+        assert order(f, 4000, (0, 1)) == [0, 1]
+
+
+def saving_a_file_of_the_job_is_enough_with_watch(binary):
+    text = job("require('lib.ver').v", count=20000)
+    with Folder(binary, text) as f:
+        os.mkdir(f.at("lib"))
+        f.write("lib/ver.lua", "return { v = 0 }")
+        with f.start("--watch") as run:
+            time.sleep(0.4)
+            f.write("lib/ver.lua", "return { v = 1 }")  # in place
+            wait(run, "reload 1 accepted")
+            f.write("new", "return { v = ")  # replaced
+            os.rename(f.at("new"), f.at("lib/ver.lua"))
+            wait(run, "reload 2 refused: lib/ver.lua:1: ")
+            f.write("lib/ver.lua", "return { v = 2 }")
+            wait(run, "reload 3 accepted")
+            # A module in front of the one that is read: it was missing.
+            os.mkdir(f.at("lib/ver"))
+            f.write("ver.lua", "")
+            f.write("lib/ver.lua", "return { v = 2 }")  # as it was
+            time.sleep(0.8)
+            run.p.send_signal(signal.SIGTERM)
+            said = run.end(0)
+            assert "reload 4" not in said, said
+        with f.start() as run:  # not on a terminal: nobody watches
+            time.sleep(0.4)
+            f.write("lib/ver.lua", "return { v = 3 }")
+            time.sleep(0.8)
+            run.p.send_signal(signal.SIGTERM)
+            assert "reload" not in run.end(0)
+
+
+def verbs_change_parameters_files_and_parallelism(binary):
+    text = job("s.param('v', 0)", count=60000)
+    with Folder(binary, text) as f, f.start() as run:
+        time.sleep(0.4)
+        out, err = verb(f, "reload", "job", "--set", "v=5", "--dry-run")
+        assert "agg" in out and "reload" not in run.text(), (out, err)
+        out, err = verb(f, "reload", "job", "--set", "v=5")
+        assert re.search("^reload 1 accepted at checkpoint", err), err
+        f.write("other.lua", text.replace("first =", "more = s.sum 'i', "
+                                          "first ="))
+        out, err = verb(f, "reload", "job", "other.lua", "--parallelism", "3")
+        assert "more added" in out and "reload 2 accepted" in err, (out, err)
+        out, err = verb(f, "rollback", "job", code=1)
+        assert "state would be lost" in err, err
+        assert "still running reload 2" in err, err
+        verb(f, "rollback", "job", "--allow-state-loss")
+        verb(f, "rollback", "job")
+        out, err = verb(f, "rollback", "job", code=1)
+        assert "no version before reload 5 to roll back to" in err, err
+        f.write("job.lua", "x")
+        out, err = verb(f, "reload", "job", "--dry-run", code=1)
+        assert "a reload would be refused: job.lua:1: " in err, err
+        run.p.send_signal(signal.SIGTERM)
+        run.end(0)
+        out, err = verb(f, "reload", "job", code=69)
+        assert "job job is not running" in err, err
+        rows = [json.loads(line)["v"] for line in f.rows(hidden=True)]
+        assert set(rows) == {0, 5}, set(rows)
+        assert f.summary()["parallelism"] != 3
+
+
+def a_stop_comes_before_a_reload(binary):
+    with Folder(binary, job(0, count=400000, rate=20000)) as f:
+        for wait in (0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.2):
+            with f.start() as run:
+                time.sleep(0.6)
+                f.write("job.lua", job(int(wait * 1000), count=400000,
+                                       rate=20000))
+                hup(run)
+                time.sleep(wait)
+                run.p.send_signal(signal.SIGTERM)
+                run.end(0)
+                assert f.summary()["status"] == "stopped"
+        rows = sorted(json.loads(x)["i"] for x in f.rows(hidden=True))
+        for part in (0, 1):
+            mine = [i for i in rows if i % 2 == part]
+            assert mine == list(range(part, 2 * len(mine) + part, 2))
+
+
+# --- fault points: the program must be built with --enable-test-mode ---------
+
+# Hits in a run with one reload and no other checkpoint: the first of a round
+# is the swap's, the second the new version's.
+DEATHS = ["reload_prepare=1!", "reload_swap=1!", "round_frozen=1!",
+          "ckpt_prepare=1!", "sink_committed=1!", "source_committed=1!",
+          "round_done=1!", "reload_swapped=1!", "recover_begin=2!",
+          "recover_decided=2!", "restore_done=6!", "round_begin=1!",
+          "round_frozen=2!", "ckpt_prepare=2!", "sink_committed=2!",
+          "source_committed=2!", "reload_accepted=1!", "round_done=2!"]
+NEW = DEATHS[-4:]
+
+
+def a_kill_at_any_step_leaves_one_of_the_two(binary):
+    if not has_test_mode(binary):
+        return
+    for fault in DEATHS:
+        with Folder(binary, job(0, count=5000, rate=4000)) as f:
+            with f.start() as run:
+                time.sleep(0.6)
+                run.p.send_signal(signal.SIGTERM)
+                run.end(0)
+            with f.start(env={"STREAMLUA_FAULT": fault}) as run:
+                time.sleep(0.4)
+                f.write("job.lua", job(1, count=5000, rate=4000))
+                hup(run)
+                run.drain()
+                assert run.p.returncode == -signal.SIGKILL, \
+                    fault + " was never reached"
+            said = f.finish()
+            assert order(f, 5000, (0, 1))[-1] == 1, fault
+            # From the round on that has it, the new code is the job's code.
+            assert (" at start" in said) == (fault not in NEW), \
+                (fault, said)
+            assert f.summary()["reload"] in (1, 2), (fault, said)
+
+
+def a_kill_while_it_rolls_back_leaves_the_old_code(binary):
+    if not has_test_mode(binary):
+        return
+    bad = job(1, count=5000, rate=4000,
+              body="if e.i > 900 then error('not so') end")
+    with Folder(binary, job(0, count=5000, rate=4000)) as f:
+        with f.start(env={"STREAMLUA_FAULT": "reload_rollback=1!"}) as run:
+            time.sleep(0.4)
+            f.write("job.lua", bad)
+            hup(run)
+            run.drain()
+            assert run.p.returncode == -signal.SIGKILL
+        f.write("job.lua", job(0, count=5000, rate=4000))
+        said = f.finish()
+        assert "reload" not in said, said
+        assert order(f, 5000, (0,)) == [0]
+
+
+TESTS = [v for v in list(globals().values())
+         if getattr(v, "__module__", "") == __name__ and callable(v) and
+         v.__code__.co_varnames[:1] == ("binary",)]
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--bin", default=os.environ.get("STREAMLUA", "streamlua"))
+    ap.add_argument("-j", type=int, default=2)
+    ap.add_argument("names", nargs="*")
+    args = ap.parse_args()
+    return ckpt_kit.run_tests(TESTS, os.path.abspath(args.bin), args.names,
+                              args.j)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
