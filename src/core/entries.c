@@ -104,6 +104,7 @@ thaw(struct entry_rounds *r, struct entry *en)
         return;
     r->save(r->arg, en);
     list_take(&r->frozen, en);
+    en->place = r->generation;
 }
 
 void
@@ -118,8 +119,10 @@ void
 entry_rounds_leave(struct entry_rounds *r, struct entry *en)
 {
     thaw(r, en);
-    if ((en->flags & r->dirty_bit) != 0)
+    if ((en->flags & r->dirty_bit) != 0) {
         list_take(&r->dirty, en);
+        en->place = r->generation;
+    }
     en->flags &= (uint8_t)~ENTRY_CHANGED;
 }
 
@@ -130,6 +133,7 @@ entry_rounds_freeze(struct entry_rounds *r, uint64_t round)
 
     assert(r->max_parallelism != 0 && r->into == NULL && r->frozen.n == 0);
     s->round = round;
+    r->generation++;
     r->into = s;
     r->next = snapshot_new(0);
     r->dirty_bit ^= ENTRY_CHANGED;
@@ -144,8 +148,10 @@ entry_rounds_frozen(struct entry_rounds *r)
     while (r->frozen.n > 0) {
         struct entry *en = list_pop(&r->frozen);
 
-        if (en != NULL)
-            return en;
+        if (en == NULL)
+            continue;
+        en->place = r->generation;
+        return en;
     }
     list_fini(&r->frozen);
     r->into = NULL;

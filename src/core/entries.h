@@ -16,6 +16,11 @@
  * A deletion goes into the round under way; of one name the last change
  * counts, so one that is put again later in the round is there.
  *
+ * `place` of an entry that has changed is its place in a list; of one that is
+ * clean it is the generation that saved it: how many barriers there had been
+ * (0: it was loaded). So an owner that gives entries up knows which are in a
+ * durable round.
+ *
  * Owner: one subtask. Limits: 2^32 - 1 entries in a list.
  */
 #ifndef CORE_ENTRIES_H
@@ -39,7 +44,7 @@ enum {
 /* At the begin of whatever can be indexed and saved. 16 bytes. */
 struct entry {
     uint32_t hash;  /* for entry_index */
-    uint32_t place; /* in the list it stands in */
+    uint32_t place; /* in the list it stands in; clean: generation */
     uint8_t flags;  /* ENTRY_... */
     uint8_t type;   /* the owner's */
     uint16_t small; /* the owner's: of a key its key group */
@@ -66,6 +71,7 @@ typedef void entry_rounds_save_f(void *arg, struct entry *en);
 struct entry_rounds {
     uint8_t dirty_bit;        /* 0: nothing is tracked */
     uint32_t max_parallelism; /* 0: nothing is tracked */
+    uint32_t generation;      /* barriers so far */
     struct snapshot *next;    /* deletions of the round under way */
     struct snapshot *into;    /* borrowed: of the frozen round, until saved */
     struct entry_list dirty, frozen;
@@ -113,6 +119,12 @@ struct snapshot *entry_rounds_freeze(struct entry_rounds *r, uint64_t round);
  * NULL: the round is saved (r->into is NULL then).
  */
 struct entry *entry_rounds_frozen(struct entry_rounds *r);
+/** How many entries have changed since the last barrier, or are frozen. */
+static inline size_t
+entry_rounds_changed(const struct entry_rounds *r)
+{
+    return r->dirty.n - r->dirty.holes + (r->frozen.n - r->frozen.holes);
+}
 /** Bytes of memory held by the lists. */
 size_t entry_rounds_bytes(const struct entry_rounds *r);
 

@@ -86,6 +86,10 @@ kstate_free(struct kstate **kp)
     index_fini(&k->keys);
     timers_fini(&k->timers[KSTATE_EVENT]);
     timers_fini(&k->timers[KSTATE_PROCESSING]);
+    kwalk_end(k);
+    filter_clear(&k->cache.filter);
+    filter_clear(&k->cache.fresh);
+    buf_fini(&k->cache.sweep_key);
     buf_fini(&k->frame);
     free(k->unsaved_why);
     free(k->log);
@@ -141,9 +145,27 @@ kkey_make(struct kstate *k, const void *key, uint32_t len, uint64_t hash)
 struct kkey *
 kkey_current(struct kstate *k)
 {
-    if (k->cur == NULL)
+    if (k->cur == NULL) {
         k->cur = kkey_make(k, k->cur_key, k->cur_len, k->cur_hash);
+        if (kcache_is_on(k))
+            k->cur->e.flags |= KEY_FRESH | KEY_USED;
+    }
     return k->cur;
+}
+
+void
+kkey_free(struct kstate *k, struct kkey *key)
+{
+    index_remove(&k->keys, &key->e);
+    if ((key->e.flags & KEY_DEAD) != 0)
+        k->cache.dead--;
+    if (k->cur == key)
+        k->cur = NULL;
+    if (k->clean.key == key)
+        k->clean.key = NULL;
+    if (k->cache.hand.key == key)
+        k->cache.hand.key = NULL;
+    kfree(k, key, (size_t)k->key_at + key->e.extra);
 }
 
 /* What rounds have of its cells goes with it. */
@@ -152,18 +174,13 @@ kkey_leave(struct kstate *k, struct kkey *key)
 {
     uint32_t h;
 
-    if (key->live != 0)
+    if (key->live != 0 || (kcache_is_on(k) && kcache_retains(k, key)))
         return;
     entry_rounds_leave(&k->rounds, &key->e);
     for (h = 0; h < k->count; h++)
         if ((kcell_of(k, key, h)->flags & ENTRY_KEPT) != 0)
             ksave_delete_cell(k, key, h);
-    index_remove(&k->keys, &key->e);
-    if (k->cur == key)
-        k->cur = NULL;
-    if (k->clean.key == key)
-        k->clean.key = NULL;
-    kfree(k, key, (size_t)k->key_at + key->e.extra);
+    kkey_free(k, key);
 }
 
 void
@@ -187,6 +204,8 @@ kstate_key(struct kstate *k, const void *key, uint32_t len, uint64_t hash)
     k->cur_len = len;
     k->cur_hash = hash;
     k->cur = kkey_find(k, key, len, hash);
+    if (kcache_is_on(k))
+        kcache_enter(k);
 }
 
 void
@@ -229,7 +248,9 @@ kstate_uses(const struct kstate *k, enum kstate_clock clock)
 uint64_t
 kstate_keys(const struct kstate *k)
 {
-    return k->keys.count;
+    uint64_t here = k->keys.count - k->cache.dead;
+
+    return k->cache.evicted > 0 ? here + (uint64_t)k->cache.evicted : here;
 }
 
 size_t
@@ -237,7 +258,8 @@ kstate_bytes(const struct kstate *k)
 {
     return k->bytes + k->keys.bytes + timers_bytes(&k->timers[KSTATE_EVENT]) +
            timers_bytes(&k->timers[KSTATE_PROCESSING]) +
-           entry_rounds_bytes(&k->rounds) + k->log_cap * sizeof *k->log;
+           entry_rounds_bytes(&k->rounds) + k->log_cap * sizeof *k->log +
+           k->cache.filter.bytes + k->cache.fresh.bytes;
 }
 
 /* ---- cells ---- */
@@ -311,7 +333,8 @@ kstate_value_get(struct kstate *k, uint32_t h, uint32_t *ret_len)
     if (k->cur == NULL)
         return NULL;
     c = kcell_of(k, k->cur, h);
-    if (c->len == CELL_EMPTY)
+    if (c->len == CELL_EMPTY &&
+        ((c->flags & CELL_STORED) == 0 || !kcache_fetch(k, k->cur, h)))
         return NULL;
     if (hd->ttl) {
         if (!kfresh(k, hd, ktime_of(c), &touch))
@@ -337,6 +360,7 @@ kstate_value_set(struct kstate *k, uint32_t h, const void *bytes, size_t len,
     if (len > KSTATE_VALUE_MAX)
         return kstate_too_large(k, h, len, e);
     c = kcell_of(k, kkey_current(k), h);
+    kcache_need(k, k->cur, h, c);
     fresh = c->len == CELL_EMPTY;
     kcell_touch(k, k->cur, c);
     klog_cell(k, UNDO_CELL, h, c);
@@ -360,6 +384,12 @@ kstate_clear(struct kstate *k, uint32_t h)
     if (k->cur == NULL)
         return;
     c = kcell_of(k, k->cur, h);
+    if (kcache_is_on(k) && k->handles[h].pub.kind == KSTATE_MAP) {
+        if (kmap_clear(k, h))
+            return;
+    } else {
+        kcache_need(k, k->cur, h, c);
+    }
     if (c->len == CELL_EMPTY)
         return;
     if (value || k->handles[h].pub.kind == KSTATE_AGG)

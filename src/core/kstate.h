@@ -40,10 +40,12 @@
  * belongs to its name: kstate_number(). A value begins with a byte of
  * version; kstate_stored_read() takes both apart.
  *
- * Memory: all of it is here (kstate_bytes() counts it); a key takes 24 bytes,
- * its bytes, 24 for each handle (32 for a value with ttl) and about 14 in the
- * index; a value of up to 16 bytes nothing more. A key without state and
- * timers is gone at once.
+ * Memory: kstate_bytes() counts it; a key takes 24 bytes, its bytes, 24 for
+ * each handle (32 for a value with ttl) and about 14 in the index; a value of
+ * up to 16 bytes nothing more. A key without state and timers is gone at once.
+ * With kstate_cache() about the budget is kept: what was not touched lately
+ * and is on disk is given up (kstate_trim()) and asked for when it is needed.
+ * Timers stay, and with each the name of its key.
  *
  * Owner: one subtask. Limits: KSTATE_HANDLES_MAX, KSTATE_VALUE_MAX, map keys
  * up to KEY_SIZE_MAX, 2^31 keys, 2^31 entries of a map.
@@ -57,6 +59,7 @@
 
 #include "core/agg.h"
 #include "core/blob.h"
+#include "core/entries_store.h"
 #include "core/rec.h"
 #include "core/snapshot.h"
 
@@ -177,25 +180,31 @@ MUST_USE int kstate_map_put(struct kstate *k, uint32_t h,
 bool kstate_map_remove(struct kstate *k, uint32_t h,
                        const struct kstate_bytes *key);
 
+struct kwalk;
+
 /* A walk through a map or list: what was there when it began. */
 struct kstate_iter {
-    uint32_t count; /* at most so many come */
+    uint32_t count; /* at most so many come, beside those in the store */
     /* private: */
     uint32_t h, at, given;
     const void *view;
+    struct kwalk *walk;
     size_t in;
 };
 
 /** Begin to walk a map in canonical order of its keys. Entries that are
  * removed meanwhile do not come any more, those put anew do not come. */
 void kstate_map_begin(struct kstate *k, uint32_t h, struct kstate_iter *i);
-/** @param key, value set, borrowed. @return false at the end. */
+/** @param key, value set, borrowed until the next step. @return false at the
+ * end. */
 bool kstate_map_next(struct kstate *k, struct kstate_iter *i,
                      struct kstate_bytes *key, struct kstate_bytes *value);
 
 /**
  * Append an element. (To replace a list: kstate_clear(), then add.)
- * @return as kstate_value_set().
+ * @return as kstate_value_set(); also ERR_RECORD (user_error) if the list of
+ *         the key would be larger than half of the budget (kstate_cache()):
+ *         a list is in memory as a whole or not at all.
  */
 MUST_USE int kstate_list_add(struct kstate *k, uint32_t h, const void *bytes,
                              size_t len, struct err *e);
@@ -271,11 +280,41 @@ uint32_t kstate_timers_discard(struct kstate *k, enum kstate_clock clock,
 bool kstate_clean(struct kstate *k, int64_t event, int64_t processing,
                   uint32_t max);
 
-/** Keys that have state or timers. */
+/** Keys that have state or timers; about, of those that are in the store only.
+ */
 uint64_t kstate_keys(const struct kstate *k);
 /** Bytes of memory held, about: values, keys, timers, indexes, lists of
  * changes; not what accumulators own, nor snapshots. */
 size_t kstate_bytes(const struct kstate *k);
+
+/* ---- larger than memory ---- */
+
+/**
+ * Keep about `budget` bytes in memory. After kstate_track(), before the first
+ * key. A walk then needs a call (kstate_begin()).
+ * @param budget > 0. @param store copied.
+ */
+void kstate_cache(struct kstate *k, size_t budget,
+                  const struct entry_store *store);
+/**
+ * Give up what is over the budget: look at up to `max` keys and map entries,
+ * between messages.
+ * @param durable the last round that is on disk.
+ */
+enum entry_room kstate_trim(struct kstate *k, uint64_t durable, uint32_t max);
+/**
+ * Look at up to `max` entries that the store has, and delete what has expired
+ * by the times of the last kstate_clean(). A pass follows each of its passes;
+ * it stops early while the round under way deletes enough.
+ * @return 1 there is more to do now, 0, < 0 what the store says.
+ */
+MUST_USE int kstate_sweep(struct kstate *k, uint32_t max, struct err *e);
+/**
+ * Whether the store could be asked. Calls that read or write find nothing once
+ * it could not; what they made must not get out.
+ * @return 0, or what the store said first.
+ */
+MUST_USE int kstate_check(const struct kstate *k, struct err *e);
 
 /* ---- rounds ---- */
 
@@ -344,6 +383,9 @@ struct kstate_entry {
 /**
  * Take an entry of the store, as clean, or with `changed` as one that the next
  * round saves. One of a handle that is no more is deleted with it.
+ * With kstate_cache(), from half of the budget on, only the name of what has
+ * not changed is noted: all that the store has must be given, by key groups
+ * and in the order of the store within one.
  * @return 0, ERR_IO for damaged bytes, or what decoding accumulators says.
  */
 MUST_USE int kstate_load(struct kstate *k, const struct kstate_entry *v,

@@ -110,6 +110,7 @@ kstate_agg_add(struct kstate *k, uint32_t h, const struct val *args,
 
     assert(h < k->count && hd->pub.kind == KSTATE_AGG);
     c = kcell_of(k, kkey_current(k), h);
+    kcache_need(k, k->cur, h, c);
     if (c->len != CELL_EMPTY && hd->ttl && !kfresh(k, hd, ktime_of(c), &touch))
         kstate_clear(k, h);
     if ((c->flags & CELL_LOST) != 0)
@@ -145,6 +146,7 @@ kstate_agg_get(struct kstate *k, uint32_t h, const void **ret, struct err *e)
     if (k->cur == NULL)
         return 0;
     c = kcell_of(k, k->cur, h);
+    kcache_need(k, k->cur, h, c);
     if (c->len == CELL_EMPTY)
         return 0;
     if (hd->ttl && !kfresh(k, hd, ktime_of(c), &touch))

@@ -11,6 +11,9 @@
  * | kstate_save.c | rounds: freezing, saving, the blob               |
  * | kstate_load.c | restored rounds                                  |
  * | kstate_form.c | the store's form, for loading and for tools      |
+ * | kstate_cache.c | asking the store for what is not in memory      |
+ * | kstate_evict.c | giving up what is over the budget               |
+ * | kstate_sweep.c | what has expired in the store                   |
  *
  * A key has a cell for each handle. Values (up to CELL_INLINE bytes) lie in
  * the cell, others and maps, lists, accumulators behind a pointer. What rounds
@@ -25,6 +28,24 @@
  *
  * `live` of a key counts its cells that are not empty and its timers; at 0 the
  * key is dropped when it is left.
+ *
+ * A bounded memory (kstate_cache()). What is not in memory is in the newest
+ * durable round, and what is in memory is newer than what the store says; so
+ * the store is asked only for what is not here, and whatever it must not be
+ * asked for stays here until a round that says so is durable:
+ *
+ * | what                  | in memory as                                     |
+ * | may be in the store   | nothing, a hash in the filter; of a key that is   |
+ * |                       | here CELL_STORED (of a map: some of its items)    |
+ * | value deleted         | its key, KEY_DEAD if there is nothing else        |
+ * | item of a map deleted | an item without value, ITEM_TOMB                  |
+ * | pieces of a list      | their list, maybe empty, until `hold` is durable  |
+ *
+ * What no round has, and the store does not (KEY_FRESH, ITEM_FRESH), goes at
+ * once. Names longer than the store keeps in order (KNAME_MAX) stay: they
+ * could not be walked. An entry that is looked at is USED; the hand that goes
+ * round (kstate_evict.c) takes that away the first time and gives the entry
+ * up the second.
  */
 #ifndef CORE_KSTATE_IMPL_H
 #define CORE_KSTATE_IMPL_H
@@ -33,6 +54,7 @@
 
 #include "base/mem.h"
 #include "core/entries.h"
+#include "core/entries_filter.h"
 #include "core/entries_index.h"
 #include "core/entries_sort.h"
 #include "core/kstate.h"
@@ -43,8 +65,11 @@ enum { ENTRY_KEY = 1, ENTRY_ITEM, ENTRY_CHUNK, ENTRY_TIMER };
 
 enum {
     CELL_INLINE = 16,
-    CELL_LOST = ENTRY_OWN /* accumulators that could not be encoded */
+    CELL_LOST = ENTRY_OWN,       /* accumulators that could not be encoded */
+    CELL_STORED = ENTRY_OWN << 1 /* the store may have it; counts in `live` */
 };
+
+enum { KNAME_MAX = 400 }; /* bytes of a key in the store */
 #define CELL_EMPTY UINT32_MAX
 
 /* An int64_t, the time of the last access, follows where there is a ttl. */
@@ -55,6 +80,14 @@ struct kcell {
     } u;
     uint32_t len;  /* CELL_EMPTY: nothing; of a value its bytes, else 0 */
     uint8_t flags; /* of a value or accumulators: ENTRY_..., CELL_LOST */
+};
+
+/* Flags of a key, with a bounded memory only. */
+enum {
+    KEY_FRESH = ENTRY_OWN,      /* neither a round nor the store has it */
+    KEY_USED = ENTRY_OWN << 1,  /* since the hand came by */
+    KEY_DEAD = ENTRY_OWN << 2,  /* without state; a round must say so first */
+    KEY_GUESS = ENTRY_OWN << 3, /* the filter says maybe */
 };
 
 /* e.small: key group, e.extra: bytes of the key. Cells and the key follow. */
@@ -75,6 +108,7 @@ struct kmap {
     struct kkey *key;
     uint32_t h;
     bool view_fits; /* the view is what is in the map */
+    uint32_t tombs; /* items that are ITEM_TOMB */
     struct entry_index index;
     struct kview *view;
 };
@@ -86,7 +120,13 @@ struct kitem {
     struct kcell cell;
 };
 
-enum { ITEM_REMOVED = 1 };
+enum {
+    ITEM_REMOVED = 1, /* out of the map */
+    /* With a bounded memory only: */
+    ITEM_TOMB = 2,  /* there is none */
+    ITEM_FRESH = 4, /* as KEY_FRESH */
+    ITEM_USED = 8,
+};
 
 /* e.extra: its number, by which the chunks of a list are in order. An element
  * is its length (4 bytes), with ttl the time (8), its bytes. */
@@ -102,6 +142,7 @@ struct klist {
     struct kkey *key;
     uint32_t h;
     uint32_t count; /* elements */
+    uint32_t hold;  /* generation in which pieces were deleted last */
     struct kchunk **chunks;
     uint32_t n;
     size_t cap;
@@ -148,6 +189,41 @@ struct kclean {
     int64_t ttl_min[KSTATE_CLOCKS]; /* INT64_MAX: no handle has one */
 };
 
+/* Where a walk through the keys, and the items of one, has come to. */
+struct khand {
+    struct index_iter keys;
+    struct kkey *key; /* the one being looked at, or NULL */
+    uint32_t h;
+    struct index_iter items;
+};
+
+enum { GENERATIONS = 8 }; /* barriers whose rounds are not durable, at most */
+
+/* A bounded memory; budget = 0: all of it stays here. */
+struct kcache {
+    size_t budget;
+    struct entry_store store;
+    struct entry_filter filter;
+    int64_t evicted;              /* keys in the store only, about */
+    uint64_t dead;                /* keys that are KEY_DEAD */
+    bool adopting;                /* what is restored stays in the store */
+    uint32_t durable;             /* generation */
+    uint64_t rounds[GENERATIONS]; /* of the newest generations */
+    bool asked;                   /* for a round, since the last barrier */
+    bool evicting, stalled;
+    uint64_t looked, gained; /* by the hand, this turn */
+    struct khand hand;
+    struct kwalk *walks; /* of this call */
+    bool failed;
+    struct err why;
+    /* A pass over the store. */
+    bool sweep_due, sweeping, sweep_behind;
+    uint32_t sweep_h, sweep_group;
+    struct buf sweep_key;
+    struct entry_filter fresh; /* of what the pass has left */
+    int64_t fresh_keys;
+};
+
 struct kstate {
     struct khandle *handles;
     uint32_t count;
@@ -173,6 +249,7 @@ struct kstate {
     struct err *unsaved_why; /* of the newest accumulators that were lost */
     struct buf frame;        /* a key of the store */
     size_t bytes;            /* beside indexes, timers and rounds */
+    struct kcache cache;
 };
 
 /* ---- memory, counted ---- */
@@ -250,6 +327,8 @@ void kkey_leave(struct kstate *k, struct kkey *key);
 void kstate_leave(struct kstate *k);
 /** Before a cell with a value or accumulators changes. */
 void kcell_touch(struct kstate *k, struct kkey *key, struct kcell *c);
+/** Free a key. Its cells are empty, it has no timers and is in no list. */
+void kkey_free(struct kstate *k, struct kkey *key);
 /** Copy bytes into an empty cell. */
 void kcell_fill(struct kstate *k, struct kcell *c, const void *p, uint32_t len);
 /** Free what a cell holds, whatever its kind; it is empty then. */
@@ -303,6 +382,18 @@ klog_settle(struct kstate *k)
 
 /* ---- kstate_map.c ---- */
 
+/** Free what is shown to walks that have ended. */
+void kmap_forget_view(struct kstate *k, struct kmap *m);
+/** The view, made anew if it does not fit. */
+const struct kview *kmap_view(struct kstate *k, struct kmap *m);
+/** Clear the map of the current key item by item, if rounds or the store have
+ * any. @return whether that was so. */
+bool kmap_clear(struct kstate *k, uint32_t h);
+/** Whether an item may be returned; then it counts as read. */
+bool kitem_read(struct kstate *k, uint32_t h, struct kitem *it);
+/** The item is deleted, and a round must say so: it becomes a tomb where it
+ * is. Between calls; it is touched, or about to be saved. */
+void kitem_bury(struct kstate *k, struct kitem *it);
 struct kmap *kmap_make(struct kstate *k, struct kkey *key, uint32_t h);
 /** An item without value, in the map. */
 struct kitem *kmap_add(struct kstate *k, struct kmap *m,
@@ -340,6 +431,10 @@ void kchunk_drop(struct kstate *k, struct kchunk *c);
 /** Put back what a chunk was before elements were added. */
 void kchunk_cut(struct kstate *k, struct kchunk *c, uint32_t len);
 void klist_drop(struct kstate *k, struct klist *l);
+/** A list of the current key that was cleared is about to be freed: if rounds
+ * have pieces of it, what is in its cell now stays until they are deleted. */
+void klist_hold(struct kstate *k, uint32_t h, struct kcell *c,
+                const struct kcell *old);
 
 /* ---- kstate_agg.c ---- */
 
@@ -350,6 +445,94 @@ const struct err *kagg_why(struct kstate *k);
  * nothing is appended. */
 void kagg_encode(struct kstate *k, uint32_t h, struct kcell *c,
                  struct buf *out);
+
+/* ---- kstate_load.c ---- */
+
+/** Load a value, accumulators, an item or a piece of a list as clean. */
+MUST_USE int kload_state(struct kstate *k, struct kkey *key, uint32_t h,
+                         struct kstate_stored *s, struct err *e);
+/** The time of an access that was kept, if it is of the handle's clock. */
+int64_t kload_time(const struct khandle *h, const struct kstate_stored *s);
+
+/* ---- kstate_cache.c ---- */
+
+static inline bool
+kcache_is_on(const struct kstate *k)
+{
+    return k->cache.budget != 0;
+}
+
+/** Whether an entry is in no list, and the round that saved it is durable. */
+static inline bool
+kcache_is_durable(const struct kstate *k, const struct entry *en)
+{
+    return (en->flags & ENTRY_CHANGED) == 0 && en->place <= k->cache.durable;
+}
+
+/** Whether no round and not the store have an entry, if `fresh` was said of
+ * it and it was not frozen since. */
+static inline bool
+kcache_is_new(const struct kstate *k, const struct entry *en, bool fresh)
+{
+    return fresh && !entry_rounds_is_frozen(&k->rounds, en->flags);
+}
+
+/** The current key was looked for in memory: if it is not there, and may be in
+ * the store, it is here now with cells that are CELL_STORED. */
+void kcache_enter(struct kstate *k);
+/** Say of all cells of a key that was made that the store may have them. */
+void kcache_guess(struct kstate *k, struct kkey *key);
+/** Whether a dead key must stay until a round is durable. */
+bool kcache_retains(struct kstate *k, struct kkey *key);
+/** Ask the store for a value, accumulators or a list: the cell of a key is not
+ * CELL_STORED then. @return whether there is something in it. */
+bool kcache_fetch(struct kstate *k, struct kkey *key, uint32_t h);
+static inline void
+kcache_need(struct kstate *k, struct kkey *key, uint32_t h,
+            const struct kcell *c)
+{
+    if ((c->flags & CELL_STORED) != 0)
+        (void)kcache_fetch(k, key, h);
+}
+/** Ask the store for an item that is not in memory. @return it, or NULL. */
+struct kitem *kcache_fetch_item(struct kstate *k, struct kmap *m,
+                                const struct kstate_bytes *key);
+/** Walk what the store has of a map: f is given items that are in memory
+ * too. `behind` a key, or NULL. What the store says is kept. */
+void kcache_walk_map(struct kstate *k, const struct kmap *m,
+                     const struct kstate_bytes *behind, entry_stored_f *f,
+                     void *arg);
+/** The key of an item in what kcache_walk_map() gives. */
+struct kstate_bytes kcache_part(const struct kmap *m,
+                                const struct snapshot_key *key);
+/** Begin and go on with a walk through a map of which some is in the store. */
+void kwalk_begin(struct kstate *k, struct kmap *m, struct kstate_iter *i);
+bool kwalk_next(struct kstate *k, struct kstate_iter *i,
+                struct kstate_bytes *key, struct kstate_bytes *value);
+/** The call is over: free its walks. */
+void kwalk_end(struct kstate *k);
+/** Keep what the store said. */
+void kcache_failed(struct kstate *k, const struct err *e);
+
+/** Of a key, for the filter. */
+uint64_t kcache_hash(const struct kstate *k, const struct kkey *key);
+/** Of an item of a key with that hash. */
+uint64_t kcache_item_hash(uint64_t key, uint32_t h, uint32_t item);
+/** Remember that the store may have it. @return whether that is news. */
+bool kcache_note(struct kstate *k, uint64_t hash);
+/** Whether an entry of a handle is all that there is of its key. */
+static inline bool
+kcache_is_whole(const struct kstate *k, uint32_t h)
+{
+    return k->count == 1 && (k->handles[h].pub.kind == KSTATE_VALUE ||
+                             k->handles[h].pub.kind == KSTATE_AGG);
+}
+/** Count a key that is in the store only, or is no more. */
+void kcache_count(struct kstate *k, const struct kkey *key, int more);
+/** What the store has of an entry that is being restored stays there.
+ * @return false: it must be loaded. */
+bool kcache_adopt(struct kstate *k, uint32_t h, const struct kstate_entry *v,
+                  const struct kstate_stored *s);
 
 /* ---- kstate_time.c ---- */
 
@@ -373,6 +556,11 @@ void kclean_empty(struct kstate *k, struct kkey *key, uint32_t h);
 
 /** Save what is frozen of an entry: entry_rounds_save_f. */
 void ksave_entry(void *arg, struct entry *en);
+/** The name of a cell, an item, a piece of a list in the store; in k->frame.
+ * @param part of items and pieces, or NULL. */
+struct snapshot_key ksave_name(struct kstate *k, const struct kkey *key,
+                               uint32_t h, const struct kstate_bytes *part,
+                               unsigned char ns[KSTATE_NS_SIZE]);
 /** Delete what rounds have of an entry, in the round under way. */
 void ksave_delete(struct kstate *k, const struct entry *en);
 void ksave_delete_cell(struct kstate *k, const struct kkey *key, uint32_t h);

@@ -3,7 +3,7 @@
 
 #include "core/kstate_impl.h"
 
-enum { DATA_FIRST = 64, LEN_SIZE = 4, TIME_SIZE = 8 };
+enum { DATA_FIRST = 64, LIST_FEW = 16, LEN_SIZE = 4, TIME_SIZE = 8 };
 
 /* ---- elements ---- */
 
@@ -117,8 +117,10 @@ static void
 chunk_free(struct kstate *k, struct kchunk *c)
 {
     entry_rounds_leave(&k->rounds, &c->e);
-    if ((c->e.flags & ENTRY_KEPT) != 0)
+    if ((c->e.flags & ENTRY_KEPT) != 0) {
         ksave_delete(k, &c->e);
+        c->list->hold = k->rounds.generation + 1;
+    }
     kfree(k, c->data, c->cap);
     kfree(k, c, sizeof *c);
 }
@@ -180,9 +182,33 @@ klist_drop(struct kstate *k, struct klist *l)
     kfree(k, l, sizeof *l);
 }
 
+void
+klist_hold(struct kstate *k, uint32_t h, struct kcell *c,
+           const struct kcell *old)
+{
+    const struct klist *l = old->u.p;
+    bool kept;
+    uint32_t i;
+
+    if (old->len == CELL_EMPTY)
+        return;
+    kept = l->hold > k->cache.durable;
+    for (i = 0; i < l->n && !kept; i++)
+        kept = (l->chunks[i]->e.flags & ENTRY_KEPT) != 0 ||
+               entry_rounds_is_frozen(&k->rounds, l->chunks[i]->e.flags);
+    if (!kept)
+        return;
+    if (c->len == CELL_EMPTY) {
+        c->u.p = klist_make(k, k->cur, h);
+        c->len = 0;
+        k->cur->live++;
+    }
+    ((struct klist *)c->u.p)->hold = k->rounds.generation + 1;
+}
+
 /* The list of the current key, or NULL. */
 static struct klist *
-list_of(const struct kstate *k, uint32_t h)
+list_of(struct kstate *k, uint32_t h)
 {
     struct kcell *c;
 
@@ -190,7 +216,22 @@ list_of(const struct kstate *k, uint32_t h)
     if (k->cur == NULL)
         return NULL;
     c = kcell_of(k, k->cur, h);
+    kcache_need(k, k->cur, h, c);
     return c->len == CELL_EMPTY ? NULL : c->u.p;
+}
+
+/* A list is given up as a whole, so it must not be all of memory. */
+static int
+list_too_large(const struct kstate *k, uint32_t h, struct err *e)
+{
+    int r = err_record(e, CAUSE_USER_ERROR,
+                       "list state '%s' of this key has reached half of the "
+                       "%zu KiB of memory.state that the subtask may use",
+                       k->handles[h].pub.name, k->cache.budget >> 10);
+
+    err_hint(e, "clear it in time, keep the elements as a map state, which "
+                "is read entry by entry, or raise memory");
+    return r;
 }
 
 int
@@ -203,6 +244,9 @@ kstate_list_add(struct kstate *k, uint32_t h, const void *bytes, size_t len,
 
     if (len > KSTATE_VALUE_MAX)
         return kstate_too_large(k, h, len, e);
+    if (l != NULL && kcache_is_on(k) && l->n > LIST_FEW &&
+        (size_t)l->n * CHUNK_BYTES > k->cache.budget / 2)
+        return list_too_large(k, h, e);
     if (l == NULL) {
         struct kcell *cell = kcell_of(k, kkey_current(k), h);
 

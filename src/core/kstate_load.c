@@ -5,8 +5,8 @@
 #include "core/kstate_impl.h"
 
 /* The time of an access that was kept: it counts if it is of the same clock. */
-static int64_t
-time_of(const struct khandle *h, const struct kstate_stored *s)
+int64_t
+kload_time(const struct khandle *h, const struct kstate_stored *s)
 {
     return s->clock == h->pub.ttl_clock ? s->time : KSTATE_NO_TIME;
 }
@@ -27,7 +27,7 @@ load_value(struct kstate *k, struct kkey *key, uint32_t h,
         return twice(e);
     kcell_fill(k, c, s->value.p, s->value.len);
     if (k->handles[h].ttl)
-        *ktime_of(c) = time_of(&k->handles[h], s);
+        *ktime_of(c) = kload_time(&k->handles[h], s);
     c->flags |= ENTRY_KEPT;
     if (s->changed)
         kcell_touch(k, key, c);
@@ -58,7 +58,7 @@ load_agg(struct kstate *k, struct kkey *key, uint32_t h,
     c->len = 0;
     c->flags |= s->lost ? ENTRY_KEPT | CELL_LOST : ENTRY_KEPT;
     if (k->handles[h].ttl)
-        *ktime_of(c) = time_of(&k->handles[h], s);
+        *ktime_of(c) = kload_time(&k->handles[h], s);
     key->live++;
     return 0;
 }
@@ -73,14 +73,14 @@ load_item(struct kstate *k, struct kkey *key, uint32_t h,
     if (c->len == CELL_EMPTY) {
         c->u.p = kmap_make(k, key, h);
         c->len = 0;
-        key->live++;
+        key->live += (c->flags & CELL_STORED) == 0;
     }
     if (kmap_find(k, c->u.p, &s->part) != NULL)
         return twice(e);
     it = kmap_add(k, c->u.p, &s->part);
     kcell_fill(k, &it->cell, s->value.p, s->value.len);
     if (k->handles[h].ttl)
-        *ktime_of(&it->cell) = time_of(&k->handles[h], s);
+        *ktime_of(&it->cell) = kload_time(&k->handles[h], s);
     it->e.flags |= ENTRY_KEPT;
     if (s->changed)
         entry_rounds_touch(&k->rounds, &it->e);
@@ -108,7 +108,7 @@ load_chunk(struct kstate *k, struct kkey *key, uint32_t h,
     if (s->changed)
         entry_rounds_touch(&k->rounds, &chunk->e);
     while ((r = kstate_stored_element(s, &b, e)) > 0)
-        kchunk_append(k, chunk, time_of(&k->handles[h], s), b.p, b.len);
+        kchunk_append(k, chunk, kload_time(&k->handles[h], s), b.p, b.len);
     if (r == 0 && chunk->len == 0)
         r = err_set(e, ERR_IO, "a piece of a list is empty");
     return r;
@@ -130,9 +130,9 @@ load_timer(struct kstate *k, struct kkey *key, const struct kstate_stored *s,
     return 0;
 }
 
-static int
-load_state(struct kstate *k, struct kkey *key, uint32_t h,
-           struct kstate_stored *s, struct err *e)
+int
+kload_state(struct kstate *k, struct kkey *key, uint32_t h,
+            struct kstate_stored *s, struct err *e)
 {
     switch (k->handles[h].pub.kind) {
     case KSTATE_VALUE:
@@ -183,13 +183,18 @@ kstate_load(struct kstate *k, const struct kstate_entry *v, struct err *e)
         return r;
     s.changed = v->changed;
     hash = hash_key(s.key.p, s.key.len);
+    if (kcache_is_on(k) && kcache_adopt(k, h, v, &s))
+        return 0;
     key = kkey_find(k, s.key.p, s.key.len, hash);
-    if (key == NULL)
+    if (key == NULL) {
         key = kkey_make(k, s.key.p, s.key.len, hash);
+        if (kcache_is_on(k) && filter_has(&k->cache.filter, hash))
+            kcache_guess(k, key);
+    }
     if (s.what == KSTATE_IS_TIMER)
         r = load_timer(k, key, &s, e);
     else
-        r = load_state(k, key, h, &s, e);
+        r = kload_state(k, key, h, &s, e);
     kkey_leave(k, key); /* nothing was loaded */
     return r;
 }

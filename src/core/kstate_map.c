@@ -86,6 +86,7 @@ kmap_take(struct kstate *k, struct kitem *it)
     index_remove(&m->index, &it->e);
     changed(k, m, was);
     it->e.small |= ITEM_REMOVED;
+    m->tombs -= (it->e.small & ITEM_TOMB) != 0;
 }
 
 void
@@ -97,6 +98,29 @@ kmap_put_back(struct kstate *k, struct kitem *it)
     index_add(&m->index, &it->e);
     changed(k, m, was);
     it->e.small &= (uint16_t)~ITEM_REMOVED;
+    m->tombs += (it->e.small & ITEM_TOMB) != 0;
+}
+
+void
+kitem_bury(struct kstate *k, struct kitem *it)
+{
+    kbytes_drop(k, &it->cell);
+    it->cell.len = CELL_EMPTY;
+    it->e.small |= ITEM_TOMB;
+    it->map->tombs++;
+    it->map->view_fits = false;
+}
+
+/* In place of an item that was taken out in this call. */
+static void
+put_tomb(struct kstate *k, struct kmap *m, const struct kstate_bytes *key)
+{
+    struct kitem *it = kmap_add(k, m, key);
+
+    it->e.small |= ITEM_TOMB;
+    m->tombs++;
+    (void)klog_add(k, UNDO_ITEM_NEW, it);
+    entry_rounds_touch(&k->rounds, &it->e);
 }
 
 void
@@ -158,9 +182,18 @@ kmap_drop(struct kstate *k, struct kmap *m)
     kfree(k, m, sizeof *m);
 }
 
+void
+kmap_forget_view(struct kstate *k, struct kmap *m)
+{
+    if (m->view != NULL)
+        kfree(k, m->view, view_size(m->view->n));
+    m->view = NULL;
+    m->view_fits = false;
+}
+
 /* The map of the current key, or NULL. */
 static struct kmap *
-map_of(const struct kstate *k, uint32_t h)
+map_of(struct kstate *k, uint32_t h)
 {
     struct kcell *c;
 
@@ -168,14 +201,40 @@ map_of(const struct kstate *k, uint32_t h)
     if (k->cur == NULL)
         return NULL;
     c = kcell_of(k, k->cur, h);
+    if (c->len == CELL_EMPTY && (c->flags & CELL_STORED) != 0) {
+        c->u.p = kmap_make(k, k->cur, h);
+        c->len = 0; /* it is counted already */
+    }
     return c->len == CELL_EMPTY ? NULL : c->u.p;
+}
+
+/* Find an item, wherever it is. @param ret_tomb set to what says that there is
+ * none, or NULL. */
+static struct kitem *
+look(struct kstate *k, struct kmap *m, const struct kstate_bytes *key,
+     struct kitem **ret_tomb)
+{
+    struct kitem *it;
+
+    *ret_tomb = NULL;
+    if (m == NULL)
+        return NULL;
+    it = kmap_find(k, m, key);
+    if (!kcache_is_on(k))
+        return it;
+    if (it == NULL)
+        return kcache_fetch_item(k, m, key);
+    it->e.small |= ITEM_USED;
+    if ((it->e.small & ITEM_TOMB) == 0)
+        return it;
+    *ret_tomb = it;
+    return NULL;
 }
 
 /* ---- reading ---- */
 
-/* Whether an item may be returned; then it counts as read. */
-static bool
-read_item(struct kstate *k, uint32_t h, struct kitem *it)
+bool
+kitem_read(struct kstate *k, uint32_t h, struct kitem *it)
 {
     struct khandle *hd = &k->handles[h];
     bool touch;
@@ -195,10 +254,9 @@ const void *
 kstate_map_get(struct kstate *k, uint32_t h, const struct kstate_bytes *key,
                uint32_t *ret_len)
 {
-    struct kmap *m = map_of(k, h);
-    struct kitem *it = m != NULL ? kmap_find(k, m, key) : NULL;
+    struct kitem *tomb, *it = look(k, map_of(k, h), key, &tomb);
 
-    if (it == NULL || !read_item(k, h, it))
+    if (it == NULL || !kitem_read(k, h, it))
         return NULL;
     *ret_len = it->cell.len;
     return kcell_bytes(&it->cell);
@@ -208,8 +266,7 @@ bool
 kstate_map_has(struct kstate *k, uint32_t h, const struct kstate_bytes *key)
 {
     const struct khandle *hd = &k->handles[h];
-    struct kmap *m = map_of(k, h);
-    struct kitem *it = m != NULL ? kmap_find(k, m, key) : NULL;
+    struct kitem *tomb, *it = look(k, map_of(k, h), key, &tomb);
 
     return it != NULL &&
            !(hd->ttl && kexpired(hd, *ktime_of(&it->cell), know(k, hd)));
@@ -237,7 +294,7 @@ kstate_map_put(struct kstate *k, uint32_t h, const struct kstate_bytes *key,
 {
     struct khandle *hd = &k->handles[h];
     struct kmap *m = map_of(k, h);
-    struct kitem *it;
+    struct kitem *it, *tomb;
     int r = check(k, h, key, value, e);
 
     if (r != 0)
@@ -250,9 +307,15 @@ kstate_map_put(struct kstate *k, uint32_t h, const struct kstate_bytes *key,
         c->len = 0;
         k->cur->live++;
     }
-    it = kmap_find(k, m, key);
+    it = look(k, m, key, &tomb);
     if (it == NULL) {
+        if (tomb != NULL) {
+            kmap_take(k, tomb);
+            (void)klog_add(k, UNDO_ITEM_GONE, tomb);
+        }
         it = kmap_add(k, m, key);
+        if (kcache_is_on(k))
+            it->e.small |= tomb == NULL ? ITEM_USED | ITEM_FRESH : ITEM_USED;
         (void)klog_add(k, UNDO_ITEM_NEW, it);
         entry_rounds_touch(&k->rounds, &it->e);
     } else {
@@ -266,17 +329,90 @@ kstate_map_put(struct kstate *k, uint32_t h, const struct kstate_bytes *key,
     return 0;
 }
 
+/* Take an item out of its map; the caller settles. */
+static void
+remove_item(struct kstate *k, struct kmap *m, struct kitem *it)
+{
+    bool gone = !kcache_is_on(k) ||
+                kcache_is_new(k, &it->e, (it->e.small & ITEM_FRESH) != 0);
+
+    kmap_take(k, it);
+    (void)klog_add(k, UNDO_ITEM_GONE, it);
+    if (!gone) {
+        struct kstate_bytes key = {kitem_key(k, it), it->e.extra};
+
+        put_tomb(k, m, &key);
+    }
+    k->emptied = k->emptied || m->index.count == 0;
+}
+
 bool
 kstate_map_remove(struct kstate *k, uint32_t h, const struct kstate_bytes *key)
 {
     struct kmap *m = map_of(k, h);
-    struct kitem *it = m != NULL ? kmap_find(k, m, key) : NULL;
+    struct kitem *tomb, *it = look(k, m, key, &tomb);
 
     if (it == NULL)
         return false;
-    kmap_take(k, it);
-    (void)klog_add(k, UNDO_ITEM_GONE, it);
-    k->emptied = k->emptied || m->index.count == 0;
+    remove_item(k, m, it);
+    klog_settle(k);
+    return true;
+}
+
+/* Whether rounds or the store may have anything of a map. */
+static bool
+has_past(const struct kstate *k, const struct kmap *m)
+{
+    struct index_iter at = {0};
+    struct entry *en;
+
+    while ((en = index_next(&m->index, &at)) != NULL)
+        if (!kcache_is_new(k, en, (en->small & ITEM_FRESH) != 0))
+            return true;
+    return false;
+}
+
+struct clearing {
+    struct kstate *k;
+    struct kmap *m;
+};
+
+static int
+clear_stored(void *arg, const struct snapshot_key *key, const void *value,
+             size_t value_len, struct err *e)
+{
+    struct clearing *c = arg;
+    struct kstate_bytes part = kcache_part(c->m, key);
+
+    (void)value;
+    (void)value_len;
+    (void)e;
+    if (kmap_find(c->k, c->m, &part) == NULL)
+        put_tomb(c->k, c->m, &part);
+    return 0;
+}
+
+bool
+kmap_clear(struct kstate *k, uint32_t h)
+{
+    struct kmap *m = map_of(k, h);
+    struct clearing c = {.k = k, .m = m};
+    const struct kview *v;
+    bool stored;
+    uint32_t i, n;
+
+    if (m == NULL)
+        return false;
+    stored = (kcell_of(k, k->cur, h)->flags & CELL_STORED) != 0;
+    if (!stored && !has_past(k, m))
+        return false;
+    if (m->index.count != m->tombs) {
+        v = kmap_view(k, m);
+        for (i = 0, n = v->n; i < n; i++)
+            remove_item(k, m, v->items[i]);
+    }
+    if (stored)
+        kcache_walk_map(k, m, NULL, clear_stored, &c);
     klog_settle(k);
     return true;
 }
@@ -293,7 +429,7 @@ sort_key(const void *arg, const struct entry *en, uint32_t *ret_len)
 static void
 make_view(struct kstate *k, struct kmap *m)
 {
-    uint32_t n = (uint32_t)m->index.count, i;
+    uint32_t n = (uint32_t)m->index.count - m->tombs, i;
     struct index_iter at = {0};
     struct entry_sort s;
     struct entry *en;
@@ -301,7 +437,8 @@ make_view(struct kstate *k, struct kmap *m)
     drop_view(k, m);
     sort_init(&s, sort_key, k);
     while ((en = index_next(&m->index, &at)) != NULL)
-        sort_add(&s, en);
+        if ((en->small & ITEM_TOMB) == 0)
+            sort_add(&s, en);
     sort_begin(&s);
     if (n != 0)
         sort_upto(&s, n - 1);
@@ -314,6 +451,14 @@ make_view(struct kstate *k, struct kmap *m)
     m->view_fits = true;
 }
 
+const struct kview *
+kmap_view(struct kstate *k, struct kmap *m)
+{
+    if (!m->view_fits)
+        make_view(k, m);
+    return m->view;
+}
+
 void
 kstate_map_begin(struct kstate *k, uint32_t h, struct kstate_iter *i)
 {
@@ -321,11 +466,13 @@ kstate_map_begin(struct kstate *k, uint32_t h, struct kstate_iter *i)
 
     memset(i, 0, sizeof *i);
     i->h = h;
-    if (m == NULL || m->index.count == 0)
+    if (m != NULL && (kcell_of(k, k->cur, h)->flags & CELL_STORED) != 0) {
+        kwalk_begin(k, m, i);
         return;
-    if (!m->view_fits)
-        make_view(k, m);
-    i->view = m->view;
+    }
+    if (m == NULL || m->index.count == m->tombs)
+        return;
+    i->view = kmap_view(k, m);
     i->count = m->view->n;
 }
 
@@ -335,12 +482,14 @@ kstate_map_next(struct kstate *k, struct kstate_iter *i,
 {
     const struct kview *v = i->view;
 
+    if (i->walk != NULL)
+        return kwalk_next(k, i, key, value);
     if (v == NULL || map_of(k, i->h) != v->map)
         return false; /* cleared meanwhile */
     while (i->at < v->n) {
         struct kitem *it = v->items[i->at++];
 
-        if ((it->e.small & ITEM_REMOVED) != 0 || !read_item(k, i->h, it))
+        if ((it->e.small & ITEM_REMOVED) != 0 || !kitem_read(k, i->h, it))
             continue;
         key->p = kitem_key(k, it);
         key->len = it->e.extra;

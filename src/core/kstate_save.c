@@ -40,6 +40,15 @@ framed_name(struct kstate *k, const struct kkey *key, const unsigned char *ns,
     return name;
 }
 
+struct snapshot_key
+ksave_name(struct kstate *k, const struct kkey *key, uint32_t h,
+           const struct kstate_bytes *part, unsigned char ns[KSTATE_NS_SIZE])
+{
+    kform_ns_state(ns, k->handles[h].pub.id);
+    return part == NULL ? plain_name(k, key, ns)
+                        : framed_name(k, key, ns, part->p, part->len);
+}
+
 static struct snapshot_key
 item_name(struct kstate *k, const struct kitem *it,
           unsigned char ns[KSTATE_NS_SIZE])
@@ -184,6 +193,12 @@ save_one(struct kstate *k, struct entry *en)
         struct kitem *it = (struct kitem *)en;
 
         name = item_name(k, it, ns);
+        if ((it->e.small & ITEM_TOMB) != 0) {
+            snapshot_del(into, &name);
+            en->flags &= (uint8_t)~ENTRY_KEPT;
+            return;
+        }
+        it->e.small &= (uint16_t)~ITEM_FRESH;
         snapshot_put_begin(into, &name);
         save_value(k, it->map->h, &it->cell, &into->changes);
     } else if (en->type == ENTRY_CHUNK) {
@@ -211,6 +226,7 @@ ksave_entry(void *arg, struct entry *en)
         save_one(k, en);
         return;
     }
+    en->flags &= (uint8_t)~KEY_FRESH;
     for (h = 0; h < k->count; h++)
         if ((kcell_of(k, (struct kkey *)en, h)->flags & frozen) != 0)
             save_cell(k, (struct kkey *)en, h);
@@ -229,6 +245,8 @@ struct snapshot *
 kstate_freeze(struct kstate *k, uint64_t round)
 {
     kstate_leave(k);
+    k->cache.rounds[(k->rounds.generation + 1) % GENERATIONS] = round;
+    k->cache.asked = false;
     return entry_rounds_freeze(&k->rounds, round);
 }
 
@@ -266,7 +284,7 @@ has_expired(struct kstate *k, struct entry *en, struct kkey **ret_key,
 
         *ret_key = it->map->key;
         *ret_h = it->map->h;
-        return k->handles[*ret_h].ttl &&
+        return k->handles[*ret_h].ttl && (it->e.small & ITEM_TOMB) == 0 &&
                kclean_expired(k, &k->handles[*ret_h], *ktime_of(&it->cell),
                               &touch);
     }
@@ -295,6 +313,11 @@ save_or_expire(struct kstate *k, struct entry *en)
         return;
     }
     if (!has_expired(k, en, &key, &h)) {
+        ksave_entry(k, en);
+        return;
+    }
+    if (en->type == ENTRY_ITEM && kcache_is_on(k)) {
+        kitem_bury(k, (struct kitem *)en);
         ksave_entry(k, en);
         return;
     }

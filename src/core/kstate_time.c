@@ -84,6 +84,8 @@ kstate_timer_next(struct kstate *k, enum kstate_clock clock, int64_t limit,
     if (k->cur != NULL && k->cur != key)
         kkey_leave(k, k->cur);
     k->cur = key;
+    if (kcache_is_on(k))
+        key->e.flags |= KEY_USED;
     k->cur_key = kkey_bytes(k, key);
     k->cur_len = key->e.extra;
     *ret_ts = tm->ts;
@@ -182,9 +184,15 @@ kclean_item(struct kstate *k, struct kitem *it)
     const struct khandle *h = &k->handles[it->map->h];
     bool touch;
 
-    if (!h->ttl)
+    if (!h->ttl || (it->e.small & ITEM_TOMB) != 0)
         return false;
     if (kclean_expired(k, h, *ktime_of(&it->cell), &touch)) {
+        if (kcache_is_on(k) &&
+            !kcache_is_new(k, &it->e, (it->e.small & ITEM_FRESH) != 0)) {
+            entry_rounds_touch(&k->rounds, &it->e);
+            kitem_bury(k, it);
+            return false;
+        }
         kmap_take(k, it);
         kitem_drop(k, it);
         return true;
@@ -203,12 +211,14 @@ kclean_empty(struct kstate *k, struct kkey *key, uint32_t h)
     struct kcell *c = kcell_of(k, key, h);
     bool empty = false;
 
-    if (c->len == CELL_EMPTY)
+    if (c->len == CELL_EMPTY || (c->flags & CELL_STORED) != 0)
         return;
     if (kind == KSTATE_MAP)
         empty = ((struct kmap *)c->u.p)->index.count == 0;
     if (kind == KSTATE_LIST)
-        empty = ((struct klist *)c->u.p)->n == 0;
+        empty = ((struct klist *)c->u.p)->n == 0 &&
+                (!kcache_is_on(k) ||
+                 ((struct klist *)c->u.p)->hold <= k->cache.durable);
     if (!empty)
         return;
     kcell_drop(k, h, c);
@@ -287,15 +297,16 @@ clean_key(struct kstate *k, uint32_t *max)
         enum kstate_kind kind = k->handles[c->h].pub.kind;
         struct kcell *cell = kcell_of(k, c->key, c->h);
 
-        if (!k->handles[c->h].ttl || cell->len == CELL_EMPTY)
-            continue;
-        if (kind == KSTATE_MAP && !clean_map(k, cell->u.p, max))
+        bool here = k->handles[c->h].ttl && cell->len != CELL_EMPTY;
+
+        if (here && kind == KSTATE_MAP && !clean_map(k, cell->u.p, max))
             return false;
-        if (kind == KSTATE_LIST && !clean_list(k, cell->u.p, max))
+        if (here && kind == KSTATE_LIST && !clean_list(k, cell->u.p, max))
             return false;
         memset(&c->items, 0, sizeof c->items);
         c->chunk = 0;
-        kclean_empty(k, c->key, c->h);
+        if (here)
+            kclean_empty(k, c->key, c->h);
     }
     return true;
 }
@@ -314,10 +325,12 @@ kstate_clean(struct kstate *k, int64_t event, int64_t processing, uint32_t max)
         c->running = true;
         memset(&c->keys, 0, sizeof c->keys);
         c->key = NULL;
+        k->cache.sweep_due = kcache_is_on(k);
         memcpy(c->begun, c->now, sizeof c->begun);
     }
     while (max > 0) {
         struct kkey *key = c->key;
+        size_t n;
 
         if (key == NULL) {
             key = c->key = (struct kkey *)index_next(&k->keys, &c->keys);
@@ -336,8 +349,10 @@ kstate_clean(struct kstate *k, int64_t event, int64_t processing, uint32_t max)
         c->key = NULL;
         if (key->live != 0)
             continue;
+        n = k->keys.count;
         kkey_leave(k, key);
-        index_gone(&k->keys, &c->keys);
+        if (k->keys.count != n)
+            index_gone(&k->keys, &c->keys);
     }
     return true;
 }

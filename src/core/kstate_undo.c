@@ -67,6 +67,8 @@ commit_one(struct kstate *k, struct kundo *u)
         kbytes_drop(k, &u->old);
         return;
     case UNDO_SWAP:
+        if (kcache_is_on(k) && k->handles[u->h].pub.kind == KSTATE_LIST)
+            klist_hold(k, u->h, u->at, &u->old);
         kcell_drop(k, u->h, &u->old);
         return;
     case UNDO_ITEM_GONE:
@@ -207,6 +209,8 @@ kstate_commit(struct kstate *k)
     k->in_call = false;
     if (k->log_n != 0)
         klog_commit(k);
+    if (k->cache.walks != NULL)
+        kwalk_end(k);
 }
 
 void
@@ -218,6 +222,7 @@ kstate_undo(struct kstate *k)
     for (i = k->log_n; i > 0; i--)
         undo_one(k, &k->log[i - 1]);
     log_clear(k);
+    kwalk_end(k);
     k->in_call = false;
     k->emptied = false;
 }

@@ -37,6 +37,7 @@
 #include <stdint.h>
 
 #include "core/agg.h"
+#include "core/entries_store.h"
 #include "core/partial.h"
 #include "core/snapshot.h"
 #include "core/table.h"
@@ -173,47 +174,20 @@ MUST_USE int winstate_load(struct winstate *w, const struct winstate_entry *v,
 
 /* ---- larger than memory ---- */
 
-/* An entry the store has; bytes are borrowed. @return 0 go on, 1 stop before
- * this one, < 0 an error. */
-typedef int winstate_stored_f(void *arg, const struct snapshot_key *key,
-                              const void *value, size_t value_len,
-                              struct err *e);
-
-/* How the state asks the store. Calls come from the owner. What is seen is
- * not older than the newest durable round at the last renew(). */
-struct winstate_store {
-    void *arg;
-    uint32_t first_group, last_group; /* own key groups, both included */
-    /** @param ret borrowed until the next call. @return 1 found, 0, < 0. */
-    int (*get)(void *arg, const struct snapshot_key *k, const void **ret,
-               size_t *ret_len, struct err *e);
-    /** Entries of k's group and namespace, behind k->key with `behind`. */
-    int (*walk)(void *arg, const struct snapshot_key *k, bool behind,
-                winstate_stored_f *f, void *farg, struct err *e);
-    /** Look anew from the next call on. */
-    void (*renew)(void *arg);
-};
-
 /**
  * Keep about `budget` bytes in memory. After winstate_track(), before the
  * first entry.
  * @param budget > 0. @param store copied.
  */
 void winstate_cache(struct winstate *w, size_t budget,
-                    const struct winstate_store *store);
-
-enum winstate_room {
-    ROOM_ENOUGH,
-    ROOM_WANT_ROUND, /* said once a round: too much has changed since */
-    ROOM_WAIT,       /* above the budget until the last round is durable */
-};
+                    const struct entry_store *store);
 
 /**
  * Give up what is over the budget, at most `max` entries, between messages.
  * @param durable the last round that is on disk.
  */
-enum winstate_room winstate_trim(struct winstate *w, uint64_t durable,
-                                 uint32_t max);
+enum entry_room winstate_trim(struct winstate *w, uint64_t durable,
+                              uint32_t max);
 /**
  * A slice of the blob whose entries stay in the store for now. All of a
  * restored state is either adopted or loaded. @param entries about how many.

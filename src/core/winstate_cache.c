@@ -8,25 +8,14 @@
 #include "core/winstate_impl.h"
 
 enum {
-    FILTER_KEYS_MIN = 64,
-    FILTER_BITS = 10, /* a key; 4 probes: one in 80 asks in vain */
-    FILTER_PROBES = 4,
     FILTER_SHARE = 8, /* of the budget, for all filters */
     SWEEP_SHARE = 8,  /* of the budget, for deletions of one round */
     SWEEP_MIN = 64 << 10,
 };
 
-/* Bloom filters, one behind the other, each twice as large. */
-struct filter {
-    struct filter *next;
-    uint64_t count, keys; /* in it, at most */
-    uint64_t mask;        /* bits - 1 */
-    uint64_t words[];
-};
-
 void
 winstate_cache(struct winstate *w, size_t budget,
-               const struct winstate_store *store)
+               const struct entry_store *store)
 {
     assert(w->max_parallelism != 0 && w->slice_count == 0 && budget > 0);
     w->budget = budget;
@@ -35,100 +24,24 @@ winstate_cache(struct winstate *w, size_t budget,
 
 /* ---- which keys may be in the store only ---- */
 
-static size_t
-filter_size(const struct filter *f)
-{
-    return sizeof *f + (size_t)(f->mask + 1) / 8;
-}
-
+/* Forget the filter of a slice. */
 void
 winstate_filters_free(struct winstate *w, struct slice *s)
 {
-    while (s->filters != NULL) {
-        struct filter *f = s->filters;
-
-        s->filters = f->next;
-        w->filter_bytes -= filter_size(f);
-        free(f);
-    }
-}
-
-static uint64_t
-probe(uint64_t hash, int i)
-{
-    return hash + (uint64_t)i * (hash_splitmix(hash) | 1);
-}
-
-/* A filter for `keys`, or more if there is one already. */
-static struct filter *
-filter_push(struct winstate *w, struct slice *s, uint64_t keys)
-{
-    uint64_t bits = 64;
-    struct filter *f;
-
-    if (keys < FILTER_KEYS_MIN)
-        keys = FILTER_KEYS_MIN;
-    if (s->filters != NULL && keys < 2 * s->filters->keys)
-        keys = 2 * s->filters->keys;
-    while (bits < keys * FILTER_BITS)
-        bits *= 2;
-    if (w->filter_bytes + bits / 8 > w->budget / FILTER_SHARE) {
-        s->ask_always = true;
-        winstate_filters_free(w, s);
-        return NULL;
-    }
-    f = mem_zalloc(sizeof *f + (size_t)bits / 8);
-    f->keys = bits / FILTER_BITS;
-    f->mask = bits - 1;
-    f->next = s->filters;
-    s->filters = f;
-    w->filter_bytes += filter_size(f);
-    return f;
+    w->filter_bytes -= s->filter.bytes;
+    filter_clear(&s->filter);
 }
 
 static void
 note_evicted(struct winstate *w, struct slice *s, uint64_t hash)
 {
-    struct filter *f = s->filters;
-    int i;
+    size_t was = s->filter.bytes;
 
     s->partly = true;
     s->evicted++;
-    if (s->ask_always)
-        return;
-    if (f == NULL || f->count == f->keys)
-        f = filter_push(w, s, s->old.count);
-    if (f == NULL)
-        return;
-    f->count++;
-    for (i = 0; i < FILTER_PROBES; i++) {
-        uint64_t bit = probe(hash, i) & f->mask;
-
-        f->words[bit / 64] |= UINT64_C(1) << bit % 64;
-    }
-}
-
-static bool
-may_be_evicted(const struct slice *s, uint64_t hash)
-{
-    const struct filter *f;
-
-    if (s->ask_always)
-        return true;
-    for (f = s->filters; f != NULL; f = f->next) {
-        int i = 0;
-
-        while (i < FILTER_PROBES) {
-            uint64_t bit = probe(hash, i) & f->mask;
-
-            if ((f->words[bit / 64] >> bit % 64 & 1) == 0)
-                break;
-            i++;
-        }
-        if (i == FILTER_PROBES)
-            return true;
-    }
-    return false;
+    filter_add(&s->filter, hash, s->old.count,
+               was + w->budget / FILTER_SHARE - w->filter_bytes);
+    w->filter_bytes += s->filter.bytes - was;
 }
 
 /* ---- finding ---- */
@@ -222,7 +135,7 @@ winstate_find(struct winstate *w, struct slice *s, const struct partial *head,
             en = winstate_move(w, s, en);
     }
     *ret = en;
-    if (en != NULL || !s->partly || !may_be_evicted(s, head->hash))
+    if (en != NULL || !s->partly || !filter_has(&s->filter, head->hash))
         return 0;
     return fetch(w, s, head, ret, e);
 }
@@ -351,7 +264,7 @@ measure(const struct winstate *w, bool under_way, struct held *h)
 }
 
 /* What more than the budget, or too many changes, ask for. */
-static enum winstate_room
+static enum entry_room
 judge(struct winstate *w, const struct held *h, bool under_way)
 {
     if (under_way)
@@ -362,7 +275,7 @@ judge(struct winstate *w, const struct held *h, bool under_way)
     return ROOM_WANT_ROUND;
 }
 
-enum winstate_room
+enum entry_room
 winstate_trim(struct winstate *w, uint64_t durable, uint32_t max)
 {
     bool under_way = w->into != NULL || durable < w->last_round;
@@ -390,7 +303,7 @@ winstate_trim(struct winstate *w, uint64_t durable, uint32_t max)
 
 static int
 walk_group(struct winstate *w, const unsigned char *ns, struct store_place *at,
-           winstate_stored_f *f, void *arg, struct err *e)
+           entry_stored_f *f, void *arg, struct err *e)
 {
     struct snapshot_key k = {.group = (uint16_t)at->group,
                              .ns_len = WINSTATE_NS_SIZE,
@@ -403,7 +316,7 @@ walk_group(struct winstate *w, const unsigned char *ns, struct store_place *at,
 
 struct walk {
     struct store_place *at;
-    winstate_stored_f *f;
+    entry_stored_f *f;
     void *arg;
 };
 
@@ -424,7 +337,7 @@ walk_entry(void *arg, const struct snapshot_key *key, const void *value,
 
 int
 winstate_walk_group(struct winstate *w, int64_t start, int64_t first,
-                    struct store_place *at, winstate_stored_f *f, void *arg,
+                    struct store_place *at, entry_stored_f *f, void *arg,
                     struct err *e)
 {
     struct walk k = {.at = at, .f = f, .arg = arg};
@@ -436,7 +349,7 @@ winstate_walk_group(struct winstate *w, int64_t start, int64_t first,
 
 int
 winstate_walk(struct winstate *w, int64_t start, int64_t first,
-              struct store_place *at, winstate_stored_f *f, void *arg,
+              struct store_place *at, entry_stored_f *f, void *arg,
               struct err *e)
 {
     if (!at->begun) {
@@ -470,7 +383,7 @@ winstate_adopt(struct winstate *w, int64_t start, int64_t first,
     }
     s = winstate_slice_get(w, start, first);
     s->partly = true;
-    s->ask_always = true;
+    s->filter.always = true;
     s->evicted += entries;
 }
 

@@ -31,6 +31,7 @@
 #ifndef CORE_WINSTATE_IMPL_H
 #define CORE_WINSTATE_IMPL_H
 
+#include "core/entries_filter.h"
 #include "core/winstate.h"
 
 /* Flags of a table entry. */
@@ -50,8 +51,6 @@ enum {
 /* Of a value in the store: flags and count, then the accumulators. */
 enum { WINSTATE_VALUE_HEAD = 5 };
 
-struct filter; /* which keys may be evicted */
-
 struct entry_list {
     struct table_entry **items;
     size_t n, cap;
@@ -60,14 +59,14 @@ struct entry_list {
 struct slice {
     int64_t start, first;
     struct table young, old;
-    uint32_t moved;           /* entries of `old` that are not there */
-    struct entry_list dirty;  /* became dirty since the last barrier */
-    struct entry_list frozen; /* at the last barrier, not looked at yet */
-    bool partly;              /* some of it may be in the store only */
-    bool ask_always;          /* filters would be too large or are not known */
-    uint64_t evicted;         /* how many, about */
-    struct filter *filters;
-    struct table_iter drop; /* in `old`: how far it is given up */
+    uint32_t moved;             /* entries of `old` that are not there */
+    struct entry_list dirty;    /* became dirty since the last barrier */
+    struct entry_list frozen;   /* at the last barrier, not looked at yet */
+    bool partly;                /* some of it may be in the store only */
+    uint64_t evicted;           /* how many, about */
+    struct entry_filter filter; /* of what may be in the store only; always:
+                                   it would be too large or is not known */
+    struct table_iter drop;     /* in `old`: how far it is given up */
 };
 
 /* Walks the entries of a slice that are in memory. Zeroed: from the first. */
@@ -148,7 +147,7 @@ struct winstate {
     uint64_t saved;          /* entries saved in the newest */
     /* A bounded memory; budget = 0: all of it stays here. */
     size_t budget, filter_bytes;
-    struct winstate_store store;
+    struct entry_store store;
     bool dropping; /* old tables are being given up */
     bool asked;    /* for a round, since the last barrier */
     uint32_t sample;
@@ -261,13 +260,12 @@ bool winstate_holds(const struct slice *s, uint64_t hash, const void *key,
  * @return 1 it did, 0 at the end, < 0. `at` is behind what f took.
  */
 MUST_USE int winstate_walk(struct winstate *w, int64_t start, int64_t first,
-                           struct store_place *at, winstate_stored_f *f,
-                           void *arg, struct err *e);
+                           struct store_place *at, entry_stored_f *f, void *arg,
+                           struct err *e);
 /** As winstate_walk(), of one key group. */
 MUST_USE int winstate_walk_group(struct winstate *w, int64_t start,
                                  int64_t first, struct store_place *at,
-                                 winstate_stored_f *f, void *arg,
-                                 struct err *e);
+                                 entry_stored_f *f, void *arg, struct err *e);
 /** Remember that what the store has of a slice is to be deleted. */
 void winstate_sweep_add(struct winstate *w, int64_t start, int64_t first);
 void winstate_filters_free(struct winstate *w, struct slice *s);

@@ -21,8 +21,9 @@ struct op_counters {
     _Atomic uint64_t quarantined[CAUSE_COUNT];
     _Atomic uint64_t local_in, local_out; /* records, partials */
     _Atomic uint64_t bypassed;            /* records not combined */
-    _Atomic uint64_t incomplete; /* count windows not full at the end */
-    _Atomic uint64_t keys;       /* entries held now */
+    _Atomic uint64_t incomplete;  /* count windows not full at the end */
+    _Atomic uint64_t keys;        /* entries held now */
+    _Atomic uint64_t state_bytes; /* memory of its keyed state now */
     /* process, at the end of input: event timers that were registered too
      * late to fire, processing timers that were pending. */
     _Atomic uint64_t timers_unfired, timers_discarded;
@@ -52,8 +53,8 @@ count_get(const _Atomic uint64_t *c)
 }
 
 /**
- * Add what `from` counted to `to` (what is a state of now, keys and
- * watermark, is not). @thread the owner of `to`.
+ * Add what `from` counted to `to` (what is a state of now, keys,
+ * memory and watermark, is not). @thread the owner of `to`.
  */
 static inline void
 counters_add(struct op_counters *to, const struct op_counters *from)

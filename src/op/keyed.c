@@ -16,6 +16,7 @@ enum {
     SAVE_STEP = 64,       /* entries between two looks at the clock */
     SAVE_NS = 500 * 1000, /* of one piece */
     CLEAN_PIECE = 1024,
+    TRIM_PIECE = 4096,
     CLEAN_WAIT_MS = 5, /* between two pieces */
 };
 
@@ -60,6 +61,22 @@ number(struct keyed *k, struct err *e)
     return r;
 }
 
+/* Changes are tracked, and memory is bounded if it has a share. */
+static void
+tie(struct keyed *k)
+{
+    const struct op_env *env = k->op->env;
+
+    kstate_track(k->state, env->plan->max_parallelism);
+    op_store_init(&k->store, k->op);
+    if (env->job->cache_bytes > 0 &&
+        k->store.groups.first <= k->store.groups.last) {
+        const struct entry_store face = op_store_face(&k->store);
+
+        kstate_cache(k->state, env->job->cache_bytes, &face);
+    }
+}
+
 int
 keyed_init(struct keyed *k, struct op *op, struct kstate_handle *handles,
            uint32_t count, struct err *e)
@@ -79,7 +96,7 @@ keyed_init(struct keyed *k, struct op *op, struct kstate_handle *handles,
     k->uses_event = kstate_uses(k->state, KSTATE_EVENT);
     k->uses_processing = kstate_uses(k->state, KSTATE_PROCESSING);
     if (op->env->job->store != NULL)
-        kstate_track(k->state, op->env->plan->max_parallelism);
+        tie(k);
     return 0;
 }
 
@@ -87,6 +104,7 @@ void
 keyed_fini(struct keyed *k)
 {
     snapshot_free(&k->snap);
+    op_store_fini(&k->store);
     if (k->keys.op != NULL)
         key_eval_fini(&k->keys);
     kstate_free(&k->state);
@@ -340,35 +358,76 @@ keyed_note(struct keyed *k)
                           memory_order_relaxed);
 }
 
-/* It cannot go to the store: say so before memory ends. */
+/* What cannot leave memory is larger than its share: say so before memory
+ * ends. */
 static void
-look_at_memory(struct keyed *k)
+look_at_memory(struct keyed *k, size_t bytes)
 {
-    size_t share = k->op->env->job->cache_bytes, bytes;
+    size_t share = k->op->env->job->state_share;
+    bool cached = k->op->env->job->cache_bytes > 0;
 
-    if (share == 0 || k->warned)
-        return;
-    bytes = kstate_bytes(k->state);
-    if (bytes <= share)
+    atomic_store_explicit(&k->op->count->state_bytes, bytes,
+                          memory_order_relaxed);
+    if (share == 0 || k->warned || bytes <= share + (cached ? share / 4 : 0))
         return;
     k->warned = true;
     log_line(LOG_WARN,
              "state of %s takes %zu KiB in subtask %u, its share of "
-             "memory.state is %zu KiB; state of functions stays in memory: "
-             "give it a ttl, or raise memory",
-             k->op->step->name, bytes >> 10, k->op->env->subtask, share >> 10);
+             "memory.state is %zu KiB; %s: give it a ttl, or raise memory",
+             k->op->step->name, bytes >> 10, k->op->env->subtask, share >> 10,
+             cached ? "timers, and what changed since the last checkpoint, "
+                      "stay in memory"
+                    : "without backend lmdb and checkpoints all of it stays "
+                      "in memory");
 }
 
-void
-keyed_clean(struct keyed *k, int64_t *ret_wait)
+/* Give up what is over the budget. @return whether there is room. */
+static bool
+make_room(struct keyed *k)
 {
-    look_at_memory(k);
+    bool stored = k->op->env->job->store != NULL;
+    enum entry_room room = ROOM_ENOUGH;
+
+    if (stored)
+        room = kstate_trim(k->state, op_store_durable(&k->store), TRIM_PIECE);
+    look_at_memory(k, kstate_bytes(k->state));
+    return !stored || op_store_room(&k->store, room);
+}
+
+int
+keyed_leave(struct keyed *k, int r, struct err *e)
+{
+    if (k->op->env->job->store != NULL)
+        op_store_leave(&k->store);
+    if (r >= 0 && kstate_check(k->state, e) != 0)
+        return kstate_check(k->state, e);
+    if (r >= 0 && !k->op->pending)
+        k->full = !make_room(k);
+    return r;
+}
+
+bool
+keyed_ready(struct keyed *k)
+{
+    if (k->full)
+        k->full = !make_room(k);
+    return !k->full;
+}
+
+int
+keyed_clean(struct keyed *k, int64_t *ret_wait, struct err *e)
+{
+    bool more;
+    int r;
+
     if (!k->uses_event && !k->uses_processing)
-        return;
-    if (kstate_clean(k->state, k->uses_event ? k->wm : KSTATE_NO_TIME,
-                     k->uses_processing ? k->now : KSTATE_NO_TIME,
-                     CLEAN_PIECE) &&
-        *ret_wait > CLEAN_WAIT_MS)
+        return 0;
+    more =
+        kstate_clean(k->state, k->uses_event ? k->wm : KSTATE_NO_TIME,
+                     k->uses_processing ? k->now : KSTATE_NO_TIME, CLEAN_PIECE);
+    r = kstate_sweep(k->state, CLEAN_PIECE, e);
+    if ((more || r == 1) && *ret_wait > CLEAN_WAIT_MS)
         *ret_wait = CLEAN_WAIT_MS;
     keyed_note(k);
+    return r < 0 ? r : 0;
 }

@@ -5,8 +5,9 @@
  * Used by op_process and op_dedup. Owner: one subtask. At a barrier the state
  * freezes and the mark goes on at once; what is frozen is encoded in pieces
  * between messages (keyed_save) and given when it is whole. At the end of
- * input nothing follows, so all is saved before the mark goes on. State stays
- * in memory whatever the backend: it is not evicted to the store.
+ * input nothing follows, so all is saved before the mark goes on. With
+ * op_job.cache_bytes memory is bounded: what was not touched lately is in the
+ * store only. Every call of the operator ends with keyed_leave().
  */
 #ifndef OP_KEYED_H
 #define OP_KEYED_H
@@ -14,6 +15,7 @@
 #include "core/kstate.h"
 #include "op/key_eval.h"
 #include "op/op.h"
+#include "op/op_store.h"
 
 struct keyed {
     struct op *op;
@@ -27,6 +29,8 @@ struct keyed {
     struct mark held;      /* goes on when nothing is left to do for it */
     bool has_held, frozen;
     bool uses_event, uses_processing; /* clocks of ttls */
+    struct op_store store;            /* if the job has one */
+    bool full;                        /* memory has no room: take nothing */
     bool warned;                      /* of memory */
 };
 
@@ -65,8 +69,16 @@ void keyed_hold(struct keyed *k, const struct mark *m);
  * @return 1 there is more to do; 0 it went on, or there was none; < 0.
  */
 MUST_USE int keyed_release(struct keyed *k, struct err *e);
-/** Free a piece of what has expired, and warn once if the state is larger than
- * its share of memory. @param ret_wait as op_type.tick. */
-void keyed_clean(struct keyed *k, int64_t *ret_wait);
+/**
+ * Free a piece of what has expired, in memory and in the store.
+ * @param ret_wait as op_type.tick.
+ * @return 0, or what the store says.
+ */
+MUST_USE int keyed_clean(struct keyed *k, int64_t *ret_wait, struct err *e);
+/** The end of a call of the operator with result `r`: no reader stays open,
+ * memory keeps its bound. @return `r`, or what the store said. */
+MUST_USE int keyed_leave(struct keyed *k, int r, struct err *e);
+/** op_type.ready, beside that of the outputs. */
+bool keyed_ready(struct keyed *k);
 
 #endif

@@ -156,8 +156,10 @@ struct op_job {
     void (*want_round)(void *arg);
     struct store *store;             /* NULL: the job keeps no checkpoints */
     const struct restored *restored; /* NULL: a fresh start */
-    size_t cache_bytes;       /* working state of one stateful subtask; 0:
-                                 all of it stays in memory */
+    size_t state_share;       /* memory.state of one stateful subtask; 0: it
+                                 is not known */
+    size_t cache_bytes;       /* the same where state may leave memory; 0:
+                                 all of it stays there */
     _Atomic uint64_t durable; /* last round whose changes are on disk */
     atomic_bool stopped;      /* sources were told to stop */
     atomic_bool drain;        /* sources that are stopped end as if used up */

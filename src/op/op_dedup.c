@@ -31,7 +31,9 @@ is_first(struct op_dedup *d, const struct batch *b, uint32_t i, struct err *e)
                d->keyed.now);
     if (kstate_value_get(state, 0, &len) != NULL)
         return 0;
-    r = kstate_value_set(state, 0, "", 0, e);
+    r = kstate_check(state, e);
+    if (r == 0)
+        r = kstate_value_set(state, 0, "", 0, e);
     return r == 0 ? 1 : r;
 }
 
@@ -53,7 +55,7 @@ dedup_batch(struct op *op, struct batch *b, struct err *e)
         keyed_prefetch(&d->keyed, b, i);
         r = is_first(d, b, i, e);
         if (r < 0)
-            return r;
+            return keyed_leave(&d->keyed, r, e);
         if (r == 1) {
             if (n != i)
                 b->recs[n] = b->recs[i];
@@ -66,7 +68,7 @@ dedup_batch(struct op *op, struct batch *b, struct err *e)
     b->keys = NULL; /* they are no longer beside their records */
     r = op_emit(&op->out, b, e);
     b->keys = keys;
-    return r;
+    return keyed_leave(&d->keyed, r, e);
 }
 
 static int
@@ -90,7 +92,15 @@ dedup_mark(struct op *op, const struct mark *m, struct err *e)
 static int
 dedup_resume(struct op *op, struct err *e)
 {
-    return keyed_release(&((struct op_dedup *)(void *)op)->keyed, e);
+    struct op_dedup *d = (struct op_dedup *)(void *)op;
+
+    return keyed_leave(&d->keyed, keyed_release(&d->keyed, e), e);
+}
+
+static bool
+dedup_ready(struct op *op)
+{
+    return keyed_ready(&((struct op_dedup *)(void *)op)->keyed);
 }
 
 static int
@@ -99,10 +109,8 @@ dedup_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
     struct op_dedup *d = (struct op_dedup *)(void *)op;
 
     (void)idle;
-    (void)e;
     keyed_begin(&d->keyed);
-    keyed_clean(&d->keyed, ret_wait);
-    return 0;
+    return keyed_leave(&d->keyed, keyed_clean(&d->keyed, ret_wait, e), e);
 }
 
 static int
@@ -131,6 +139,7 @@ op_dedup_new(struct op_env *env, const struct plan_step *s,
                                         .mark = dedup_mark,
                                         .resume = dedup_resume,
                                         .tick = dedup_tick,
+                                        .ready = dedup_ready,
                                         .restore = dedup_restore,
                                         .save = dedup_save,
                                         .free = dedup_free};

@@ -89,6 +89,10 @@ one_record(struct op_process *p, const struct batch *b, uint32_t i,
     kstate_begin(state);
     r = script_process_record(p->sp, b->right, rec,
                               b->right ? p->right : p->op.reader, e);
+    if (kstate_check(state, NULL) != 0) {
+        kstate_undo(state);
+        return kstate_check(state, e);
+    }
     if (r == 0) {
         kstate_commit(state);
         return 0;
@@ -123,6 +127,10 @@ one_timer(struct op_process *p, enum kstate_clock clock, int64_t ts,
     kstate_now(state, ts, p->keyed.now);
     kstate_begin(state);
     r = script_process_timer(p->sp, clock, ts, e);
+    if (kstate_check(state, NULL) != 0) {
+        kstate_undo(state);
+        return kstate_check(state, e);
+    }
     if (r == 0) {
         kstate_commit(state);
         return 0;
@@ -197,9 +205,9 @@ discard(struct op_process *p)
 }
 
 static int
-process_resume(struct op *op, struct err *e)
+resume(struct op_process *p, struct err *e)
 {
-    struct op_process *p = process_of(op);
+    struct op *op = &p->op;
     int more, r;
 
     script_set_step(op->env->script, op->step->name);
@@ -214,6 +222,20 @@ process_resume(struct op *op, struct err *e)
         return 1;
     keyed_note(&p->keyed);
     return keyed_release(&p->keyed, e);
+}
+
+static int
+process_resume(struct op *op, struct err *e)
+{
+    struct op_process *p = process_of(op);
+
+    return keyed_leave(&p->keyed, resume(p, e), e);
+}
+
+static bool
+process_ready(struct op *op)
+{
+    return keyed_ready(&process_of(op)->keyed);
 }
 
 static int
@@ -243,7 +265,6 @@ process_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
     int64_t first;
 
     (void)idle;
-    (void)e;
     keyed_begin(&p->keyed);
     if (kstate_timer_bound(p->keyed.state, KSTATE_PROCESSING, &first)) {
         if (first <= p->keyed.now) {
@@ -255,16 +276,15 @@ process_tick(struct op *op, bool idle, int64_t *ret_wait, struct err *e)
         if (first - p->keyed.now < *ret_wait)
             *ret_wait = first - p->keyed.now;
     }
-    keyed_clean(&p->keyed, ret_wait);
-    return 0;
+    return keyed_leave(&p->keyed, keyed_clean(&p->keyed, ret_wait, e), e);
 }
 
 /* ---- messages ---- */
 
 static int
-process_batch(struct op *op, struct batch *b, struct err *e)
+take_batch(struct op_process *p, struct batch *b, struct err *e)
 {
-    struct op_process *p = process_of(op);
+    struct op *op = &p->op;
     uint32_t i;
     int r;
 
@@ -287,6 +307,14 @@ process_batch(struct op *op, struct batch *b, struct err *e)
     if (event_timer_is_due(p))
         op->pending = true;
     return emit_all(p, e);
+}
+
+static int
+process_batch(struct op *op, struct batch *b, struct err *e)
+{
+    struct op_process *p = process_of(op);
+
+    return keyed_leave(&p->keyed, take_batch(p, b, e), e);
 }
 
 static int
@@ -439,6 +467,7 @@ op_process_new(struct op_env *env, const struct plan_step *s,
                                         .mark = process_mark,
                                         .resume = process_resume,
                                         .tick = process_tick,
+                                        .ready = process_ready,
                                         .restore = process_restore,
                                         .save = process_save,
                                         .free = process_free};

@@ -1,33 +1,18 @@
 /*
- * The keyed state of one step in the store, as one of its subtasks sees it:
- * the entries of its own key groups, and how its window state begins with
- * them and asks for them.
+ * The keyed state of a window step in the store: how its window state begins
+ * with the entries of its own key groups and asks for them (op/op_store.h).
  *
  * Used by op_global. Owner: one subtask; calls come from its slot, new and
- * free from the coordinator while no slot runs. A reader of the store is open
- * from the first question of a call of the operator to op_state_leave(), so
- * that it never holds up the checkpoint thread for long.
+ * free from the coordinator while no slot runs.
  */
 #ifndef OP_OP_STATE_H
 #define OP_OP_STATE_H
 
 #include "core/winstate.h"
 #include "op/op.h"
+#include "op/op_store.h"
 
 struct op_state;
-
-/* Key groups, both included; first > last: none. */
-struct op_groups {
-    uint32_t first, last;
-};
-
-/** Those of subtask `i` of `n`. @thread any. */
-struct op_groups op_state_groups(uint32_t i, uint32_t n, uint32_t max);
-
-/** Put the step and a canonical key before the message of a migrate.
- * @return e's code. @thread any. */
-int op_state_refused(const struct op *op, const char *key, uint32_t len,
-                     struct err *e);
 
 /**
  * Tie the window state of an operator to the store of its job: changes are

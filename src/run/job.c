@@ -210,17 +210,16 @@ new_clock(const struct job *j, const struct plan_step *s)
     return wm_source_new(&c);
 }
 
-/* The share of one stateful subtask; 0: nothing ever leaves memory. */
+/* The share of one stateful subtask of memory.state. */
 static size_t
-cache_bytes(const struct plan *p)
+state_share(const struct plan *p)
 {
     uint32_t i, n = 0;
 
     for (i = 0; i < p->step_count; i++)
         if (plan_step_is_keyed(&p->steps[i]))
             n += p->steps[i].parallelism;
-    return p->checkpoint && p->state_lmdb && n != 0 ? (size_t)p->state_bytes / n
-                                                    : 0;
+    return n != 0 ? (size_t)p->state_bytes / n : 0;
 }
 
 static void
@@ -233,7 +232,8 @@ init_ops(struct job *j)
     o->arg = j;
     o->give = rounds_give;
     o->want_round = rounds_wanted;
-    o->cache_bytes = cache_bytes(p);
+    o->state_share = state_share(p);
+    o->cache_bytes = p->checkpoint && p->state_lmdb ? o->state_share : 0;
     o->failed = on_failure;
     o->closed = on_closed;
     o->seen = op_seen_new();

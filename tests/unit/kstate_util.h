@@ -70,7 +70,11 @@ struct stored {
 struct disk {
     struct stored *at;
     size_t n, cap;
+    size_t asked, given; /* as a store: questions, and entries it gave */
 };
+
+/* What it gave last: bytes are borrowed until the next question only. */
+static struct stored disk_given;
 
 static inline struct stored *
 disk_find(struct disk *d, const struct snapshot_key *k)
@@ -143,6 +147,8 @@ disk_fini(struct disk *d)
         stored_fini(&d->at[--d->n]);
     free(d->at);
     memset(d, 0, sizeof *d);
+    stored_fini(&disk_given);
+    memset(&disk_given, 0, sizeof disk_given);
 }
 
 static inline struct kstate_entry
@@ -183,6 +189,120 @@ round_to(struct disk *d, struct kstate *k, uint64_t round)
     while (kstate_save(k, 7))
         ;
     disk_apply(d, &s);
+}
+
+/* ---- the disk as a store ---- */
+
+static inline int
+disk_cmp(const struct stored *s, const struct snapshot_key *k)
+{
+    uint32_t n = s->key_len < k->key_len ? s->key_len : k->key_len;
+    int c = memcmp(s->key, k->key, n);
+
+    return c != 0 ? c : (s->key_len > k->key_len) - (s->key_len < k->key_len);
+}
+
+static inline void
+disk_give(const struct stored *s)
+{
+    stored_fini(&disk_given);
+    disk_given = *s;
+    disk_given.key = mem_dup(s->key, s->key_len);
+    disk_given.value = mem_dup(s->value, s->value_len);
+}
+
+static inline int
+disk_get(void *arg, const struct snapshot_key *k, const void **ret,
+         size_t *ret_len, struct err *e)
+{
+    const struct stored *s = disk_find(arg, k);
+    struct disk *d = arg;
+
+    (void)e;
+    d->asked++;
+    if (s == NULL)
+        return 0;
+    d->given++;
+    disk_give(s);
+    *ret = disk_given.value;
+    *ret_len = disk_given.value_len;
+    return 1;
+}
+
+/* The first entry of k's namespace behind `after` (or not before it). */
+static inline const struct stored *
+disk_next(const struct disk *d, const struct snapshot_key *k, bool behind)
+{
+    const struct stored *best = NULL;
+    size_t i;
+
+    for (i = 0; i < d->n; i++) {
+        const struct stored *s = &d->at[i];
+        struct snapshot_key name = {.key_len = 0};
+
+        if (s->group != k->group || memcmp(s->ns, k->ns, KSTATE_NS_SIZE) != 0)
+            continue;
+        if (behind && disk_cmp(s, k) <= 0)
+            continue;
+        if (best != NULL) {
+            name.key = best->key;
+            name.key_len = best->key_len;
+            if (disk_cmp(s, &name) > 0)
+                continue;
+        }
+        best = s;
+    }
+    return best;
+}
+
+static inline int
+disk_walk(void *arg, const struct snapshot_key *from, bool behind,
+          entry_stored_f *f, void *farg, struct err *e)
+{
+    const struct stored *s;
+    struct snapshot_key k = *from;
+    struct buf at;
+    int r = 0;
+
+    buf_init(&at);
+    if (behind)
+        buf_add(&at, k.key, k.key_len);
+    k.key = at.data;
+    while ((s = disk_next(arg, &k, behind)) != NULL) {
+        struct snapshot_key name = {
+            .group = s->group, .ns_len = KSTATE_NS_SIZE, .key_len = s->key_len};
+
+        buf_clear(&at);
+        buf_add(&at, s->key, s->key_len);
+        k.key = at.data;
+        k.key_len = s->key_len;
+        behind = true;
+        disk_give(s);
+        name.ns = disk_given.ns;
+        name.key = disk_given.key;
+        r = f(farg, &name, disk_given.value, disk_given.value_len, e);
+        if (r != 0)
+            break;
+    }
+    buf_fini(&at);
+    return r;
+}
+
+static inline void
+disk_renew(void *arg)
+{
+    (void)arg;
+}
+
+/* The store of a subtask that has all key groups; others' are never seen. */
+static inline struct entry_store
+disk_store(struct disk *d)
+{
+    return (struct entry_store){.arg = d,
+                                .last_group = MAX_PAR - 1,
+                                .get = disk_get,
+                                .walk = disk_walk,
+                                .renew = disk_renew};
 }
 
 /* ---- short forms ---- */

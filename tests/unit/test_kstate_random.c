@@ -1,7 +1,8 @@
 /*
  * Random calls against a plain model: every kind of state with and without
  * ttl, undo, timers, cleaning, rounds at any point, and restores by another
- * parallelism with another ttl.
+ * parallelism with another ttl; with all of it in memory, and with memory for
+ * nothing, for about three entries, and for some.
  */
 #include "kstate_util.h"
 
@@ -46,6 +47,8 @@ static bool have_frozen, have_disk;
 static uint64_t round_no;
 static int64_t now[KSTATE_CLOCKS], wm;
 static struct disk disk;
+static size_t budget;    /* of memory, 0: no bound */
+static uint64_t durable; /* round; what is on disk may be further */
 
 static void
 lay_out(void)
@@ -573,6 +576,8 @@ save_some(bool all)
         return;
     for (i = 0; i < par; i++)
         disk_apply(&disk, &snaps[i]);
+    if (util_below(2) == 0)
+        durable = round_no;
     have_frozen = false;
     have_disk = true;
 }
@@ -580,12 +585,24 @@ save_some(bool all)
 static void
 begin(void)
 {
-    uint32_t i;
+    uint32_t i, g;
 
     par = 1 + util_below(PAR_MAX);
     for (i = 0; i < par; i++) {
         states[i] = kstate_new(handles, HANDLES);
         kstate_track(states[i], MAX_PAR);
+        if (budget != 0) {
+            struct entry_store st = disk_store(&disk);
+
+            st.first_group = st.last_group = MAX_PAR;
+            for (g = MAX_PAR; g-- > 0;)
+                if (key_group_subtask(g, par, MAX_PAR) == i) {
+                    st.first_group = g;
+                    st.last_group =
+                        st.last_group == MAX_PAR ? g : st.last_group;
+                }
+            kstate_cache(states[i], budget, &st);
+        }
         disk_load(&disk, states[i], i, par);
     }
 }
@@ -610,9 +627,12 @@ clean_all(void)
     uint32_t i, pass;
 
     for (pass = 0; pass < 4; pass++) {
-        for (i = 0; i < par; i++)
+        for (i = 0; i < par; i++) {
             while (kstate_clean(states[i], wm, now[1], 5))
                 ;
+            while (kstate_sweep(states[i], 5, NULL) == 1)
+                ;
+        }
         now[0] += PASS; /* a pass is due again */
         now[1] += PASS;
         wm = now[0];
@@ -651,6 +671,22 @@ crash(struct mkey *kept)
     check_all(model);
 }
 
+/* Between messages: memory is given up, expired entries of the store go. */
+static void
+make_room(uint32_t i)
+{
+    struct err e;
+
+    err_clear(&e);
+    if (util_below(4) == 0 && !have_frozen)
+        durable = round_no;
+    (void)kstate_trim(states[i], durable, 1 + util_below(40));
+    if (util_below(4) == 0 && kstate_sweep(states[i], util_below(20), &e) < 0)
+        fail_msg("%s", e.msg);
+    if (kstate_check(states[i], &e) != 0)
+        fail_msg("%s", e.msg);
+}
+
 static void
 tick(void)
 {
@@ -661,15 +697,18 @@ tick(void)
 }
 
 static void
-random_calls_are_as_in_a_plain_model(void **state)
+random_calls(void)
 {
     static struct mkey kept[KEYS];
     static struct arena arena;
     struct opt *list;
-    uint32_t step, i;
+    uint32_t step;
 
-    (void)state;
     (void)util_seed();
+    memset(model, 0, sizeof model);
+    memset(kept, 0, sizeof kept);
+    have_frozen = have_disk = false;
+    durable = round_no = 0;
     arena_init(&arena);
     list = opt_new_list(&arena);
     (void)util_call(&arena, list, "sum", 1);
@@ -684,6 +723,8 @@ random_calls_are_as_in_a_plain_model(void **state)
         uint32_t key = util_below(KEYS), what = util_below(100);
 
         tick();
+        if (budget != 0)
+            make_room(util_below(par));
         if (what < 70) {
             enter(state_of(key), key);
             now[0] = now[0] > wm ? now[0] : wm + 1;
@@ -707,11 +748,44 @@ random_calls_are_as_in_a_plain_model(void **state)
     }
     check_all(model);
     end();
-    for (i = 0; i < KEYS; i++)
-        assert_true(have_disk);
+    assert_true(have_disk);
+    if (budget != 0)
+        assert_true(disk.given > 100);
     disk_fini(&disk);
     aggset_free(&sums);
     arena_fini(&arena);
+}
+
+static void
+random_calls_are_as_in_a_plain_model(void **state)
+{
+    (void)state;
+    budget = 0;
+    random_calls();
+}
+
+static void
+random_calls_are_the_same_with_nothing_kept_in_memory(void **state)
+{
+    (void)state;
+    budget = 1;
+    random_calls();
+}
+
+static void
+random_calls_are_the_same_with_memory_for_three_entries(void **state)
+{
+    (void)state;
+    budget = 4096;
+    random_calls();
+}
+
+static void
+random_calls_are_the_same_with_memory_for_some(void **state)
+{
+    (void)state;
+    budget = 64 << 10;
+    random_calls();
 }
 
 int
@@ -719,6 +793,10 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_calls_are_as_in_a_plain_model),
+        cmocka_unit_test(random_calls_are_the_same_with_nothing_kept_in_memory),
+        cmocka_unit_test(
+            random_calls_are_the_same_with_memory_for_three_entries),
+        cmocka_unit_test(random_calls_are_the_same_with_memory_for_some),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

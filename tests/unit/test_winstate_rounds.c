@@ -54,7 +54,7 @@ tidy(struct run *r)
 
     for (i = 0; i < r->count && r->budget != 0; i++) {
         struct winstate *w = r->states[i];
-        enum winstate_room room =
+        enum entry_room room =
             winstate_trim(w, r->durable, 1 + util_below(30));
 
         r->waits += room == ROOM_WAIT;
@@ -213,7 +213,7 @@ start(struct run *r)
         r->states[i] = winstate_new(&r->spec, r->set);
         winstate_track(r->states[i], MAX_PAR);
         if (r->budget != 0) {
-            struct winstate_store st = {.arg = &r->disk,
+            struct entry_store st = {.arg = &r->disk,
                                         .get = disk_get,
                                         .walk = disk_walk,
                                         .renew = disk_renew};

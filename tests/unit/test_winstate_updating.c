@@ -27,7 +27,7 @@ struct run {
 static void
 open_state(struct run *r)
 {
-    const struct winstate_store store = {.arg = &r->disk,
+    const struct entry_store store = {.arg = &r->disk,
                                          .last_group = MAX_PAR - 1,
                                          .get = disk_get,
                                          .walk = disk_walk,

@@ -189,7 +189,7 @@ disk_next(struct items *disk, const struct snapshot_key *k, bool behind,
 
 static inline int
 disk_walk(void *arg, const struct snapshot_key *k, bool behind,
-          winstate_stored_f *f, void *farg, struct err *e)
+          entry_stored_f *f, void *farg, struct err *e)
 {
     struct snapshot_key at = *k;
     struct buf last;
