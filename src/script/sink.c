@@ -3,7 +3,7 @@
  *
  * With commit and last_round its target decides a round. Between the barrier
  * of a round and its commit nothing is written into the target: what comes
- * is kept here, up to HELD_MAX records, and flush() waits.
+ * is kept here, up to HELD_MAX records or HELD_BYTES, and flush() waits.
  *
  * | state of such a task | entered by                | write()   | commit() |
  * | open                 | start; a commit that did  | called    | a claim  |
@@ -20,7 +20,8 @@
 #include "script/calls_impl.h"
 #include "script/connector_impl.h"
 
-enum { HELD_MAX = 4096 }; /* records behind a barrier, before a task is full */
+/* Behind a barrier, before a task is full. */
+enum { HELD_MAX = 4096, HELD_BYTES = 16 << 20 };
 
 struct sink {
     int open, write, flush, close, commit, last_round;
@@ -33,6 +34,7 @@ struct sink_task {
     struct sink *sink;
     struct script *script;
     struct batch batch; /* records since the last write() */
+    size_t batch_bytes; /* of their values and keys */
     bool opened;
     bool held, broken; /* of a sink with commit; see above */
 };
@@ -77,7 +79,8 @@ sink_task_new(struct sink *s, const struct conn_task *conf,
 static bool
 sink_ready(struct sink_task *t)
 {
-    return !t->broken && (!t->held || t->batch.n < HELD_MAX);
+    return !t->broken &&
+           (!t->held || (t->batch.n < HELD_MAX && t->batch_bytes < HELD_BYTES));
 }
 
 /* A target may take its time: the watchdog says who holds the job, and
@@ -249,6 +252,7 @@ sink_write(struct sink_task *t, const struct rec *r, const char *key,
     (void)key_len;
     (void)e;
     (void)batch_add_copy(&t->batch, r);
+    t->batch_bytes += r->val_len + r->key_len;
     *ret_bytes = r->val_len;
     return 0;
 }
@@ -308,6 +312,7 @@ sink_batch_end(struct sink_task *t, struct err *e)
         c->batch[i]->gen++;
     calls_unbind(c);
     batch_clear(&t->batch);
+    t->batch_bytes = 0;
     return r == 0 ? 0 : conn_error("write", t->sink->place, r, e);
 }
 

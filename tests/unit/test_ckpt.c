@@ -763,46 +763,6 @@ the_end_says_that_a_commit_still_waits_for_its_broker(void **state)
     rig_down(&r);
 }
 
-/* The target of a Lua sink in the place of a transaction. */
-static int
-target_commit_of_rig(void *arg, uint64_t round, struct err *e)
-{
-    struct rig *r = arg;
-    struct store_status s;
-
-    store_status(r->ckpt.store, &s); /* the store is this thread's */
-    r->pending_at_commit = s.pending;
-    r->durable_at_commit = atomic_load(&r->durable);
-    if (r->commit_result != 0)
-        return err_set(e, r->commit_result, "the database is away");
-    atomic_store(&r->commits, (unsigned)round);
-    return 0;
-}
-
-static void
-a_redo_is_durable_before_the_target_of_a_lua_sink_commits(void **state)
-{
-    struct store_status s;
-    struct rig r;
-
-    (void)state;
-    rig_init(&r);
-    r.ckpt.commit = target_commit_of_rig;
-    rig_start(&r);
-    assert_int_equal(do_round(&r, 1, 10), 0);
-    assert_int_equal(atomic_load(&r.commits), 1);
-    assert_int_equal(r.pending_at_commit, 1);
-    assert_int_equal(r.durable_at_commit, 1);
-    assert_int_equal(atomic_load(&r.renewed), 0); /* there is no producer */
-
-    r.commit_result = ERR_UNAVAILABLE;
-    assert_int_equal(do_round(&r, 2, 10), ERR_UNAVAILABLE);
-    s = look(&r);
-    assert_int_equal(s.complete, 1);
-    assert_int_equal(s.pending, 2); /* for the next start to decide */
-    rig_down(&r);
-}
-
 int
 main(void)
 {
@@ -810,8 +770,6 @@ main(void)
         cmocka_unit_test(a_round_without_transactions_is_complete_in_one_step),
         cmocka_unit_test(a_redo_is_durable_before_its_transaction_is_committed),
         cmocka_unit_test(a_commit_that_fails_leaves_the_redo_pending),
-        cmocka_unit_test(
-            a_redo_is_durable_before_the_target_of_a_lua_sink_commits),
         cmocka_unit_test(the_producer_is_renewed_before_the_next_round_commits),
         cmocka_unit_test(a_producer_that_cannot_be_renewed_is_heard),
         cmocka_unit_test(

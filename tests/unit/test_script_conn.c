@@ -584,6 +584,34 @@ nothing_is_written_between_a_barrier_and_its_commit(void **state)
 }
 
 static void
+large_records_behind_a_barrier_are_bounded_by_their_bytes(void **state)
+{
+    static char text[1 << 20];
+    struct target_job t;
+    uint64_t bytes;
+    struct buf b;
+    uint32_t i;
+
+    (void)state;
+    buf_init(&b);
+    memset(text, 'x', sizeof text - 1);
+    memcpy(text, "{\"i\":\"", 6);
+    memcpy(text + sizeof text - 3, "\"}", 2);
+    target_open(&t, target_code, 0);
+    assert_int_equal(script_sink_type.flush(t.task, &t.j.e), 0);
+    assert_int_equal(script_sink_type.snapshot(t.task, 1, &b, &t.j.e), 0);
+    for (i = 0; i < 100 && script_sink_type.ready(t.task); i++) {
+        job_record(&t.j, text);
+        assert_int_equal(
+            script_sink_type.write(t.task, &t.j.rec, NULL, 0, &bytes, &t.j.e),
+            0);
+    }
+    assert_in_range(i, 16, 18);
+    buf_fini(&b);
+    target_close(&t);
+}
+
+static void
 what_last_round_answers_is_checked(void **state)
 {
     static const struct {
@@ -658,6 +686,8 @@ main(void)
         cmocka_unit_test(sink_gets_the_batch_as_a_list),
         cmocka_unit_test(a_retriable_error_of_a_sink_is_for_the_restart_policy),
         cmocka_unit_test(nothing_is_written_between_a_barrier_and_its_commit),
+        cmocka_unit_test(
+            large_records_behind_a_barrier_are_bounded_by_their_bytes),
         cmocka_unit_test(what_last_round_answers_is_checked),
         cmocka_unit_test(a_target_that_moved_since_the_start_ends_the_job),
     };
