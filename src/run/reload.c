@@ -311,6 +311,14 @@ begin(struct job *j)
         log_line(LOG_INFO, "reload %" PRIu64 "%s: loading %s", r->next->number,
                  r->back ? " (rollback)" : "", r->next->path);
     }
+    if (!j->plan->checkpoint) {
+        (void)err_set(&e, ERR_CONFIG,
+                      "the job keeps no checkpoints (%s): there is nothing to "
+                      "go on from",
+                      j->plan->checkpoint_off);
+        refuse(run, &e);
+        return;
+    }
     prepare_note_plan(p, j->plan);
     p->conf = run->conf;
     p->version = r->next;
