@@ -288,6 +288,22 @@ def stops_and_savepoints_hold_what_the_table_has(binary):
         job.must_be(balances(RECORDS), "after a stop and a savepoint")
 
 
+def a_reload_changes_the_sink_between_two_rounds(binary):
+    """Three times under load."""
+    with Ledger(binary, OPTIONS.server) as job:
+        with job.start("--parallelism", "2") as run:
+            run.until("checkpoint 3 completed")
+            for n in range(3):
+                job.write("job.lua", read_job("to_postgres.lua", *SLOWLY)
+                          + "-- version %d\n" % n)
+                r = subprocess.run(
+                    [binary, "reload", "streamlua-data/ledger"],
+                    cwd=job.path, capture_output=True, text=True)
+                assert r.returncode == 0, r.stdout + r.stderr + run.text()
+            run.end(0)
+        job.must_be(balances(RECORDS), "after three reloads")
+
+
 def what_does_not_belong_together_is_refused(binary):
     with Ledger(binary, OPTIONS.server) as job:
         with job.start() as run:
@@ -413,6 +429,7 @@ NEEDS = {"luasql.postgres": [
     a_commit_may_take_longer_than_a_call,
     a_server_that_goes_away_is_waited_for,
     stops_and_savepoints_hold_what_the_table_has,
+    a_reload_changes_the_sink_between_two_rounds,
     what_does_not_belong_together_is_refused,
     two_processes_do_not_double,
 ], "luasql.sqlite3": [
