@@ -12,10 +12,14 @@ plan_fit_word(enum fit_verdict v)
     return words[v];
 }
 
+/* Why, and what else is to be said. */
 static const char *
-reason(const struct fit_step *s)
+reason(const struct fit_step *s, struct buf *room)
 {
-    return s->why[0] != '\0' ? s->why : s->note;
+    buf_clear(room);
+    buf_addf(room, "%s%s%s", s->why,
+             s->why[0] != '\0' && s->note[0] != '\0' ? "; " : "", s->note);
+    return buf_cstr(room);
 }
 
 static void
@@ -47,8 +51,10 @@ plan_fit_table(const struct plan_fit *f, struct buf *out)
 {
     static const char *const head[4] = {"STEP", "KIND", "VERDICT", "WHY"};
     size_t width[3], n, k;
+    struct buf room;
     uint32_t i;
 
+    buf_init(&room);
     for (k = 0; k < 3; k++)
         width[k] = strlen(head[k]);
     for (i = 0; i < f->count; i++) {
@@ -62,10 +68,11 @@ plan_fit_table(const struct plan_fit *f, struct buf *out)
     for (i = 0; i < f->count; i++) {
         const char *const cell[4] = {f->steps[i].step, f->steps[i].kind,
                                      words[f->steps[i].verdict],
-                                     reason(&f->steps[i])};
+                                     reason(&f->steps[i], &room)};
 
         put_line(out, width, cell);
     }
+    buf_fini(&room);
 }
 
 void
@@ -102,14 +109,16 @@ void
 plan_fit_json(const struct plan_fit *f, struct buf *out)
 {
     static const char *const names[4] = {"step", "kind", "verdict", "why"};
+    struct buf room;
     uint32_t i;
     size_t k;
 
+    buf_init(&room);
     buf_addc(out, '[');
     for (i = 0; i < f->count; i++) {
         const char *const cell[4] = {f->steps[i].step, f->steps[i].kind,
                                      words[f->steps[i].verdict],
-                                     reason(&f->steps[i])};
+                                     reason(&f->steps[i], &room)};
 
         buf_adds(out, i > 0 ? ",{" : "{");
         for (k = 0; k < 4; k++) {
@@ -119,4 +128,5 @@ plan_fit_json(const struct plan_fit *f, struct buf *out)
         buf_addc(out, '}');
     }
     buf_addc(out, ']');
+    buf_fini(&room);
 }

@@ -354,7 +354,7 @@ fit(struct job *j, struct err *e)
         if (s->verdict == FIT_LOST)
             log_line(LOG_WARN, "%s: its state is given up: %s", s->step,
                      s->why);
-        else if (s->verdict == FIT_CHANGED && s->why[0] != '\0')
+        else if (s->verdict < FIT_NEW && s->why[0] != '\0')
             log_line(LOG_WARN, "%s: %s", s->step, s->why);
         if (s->drop)
             restored_forget(&h->restored, s->step);

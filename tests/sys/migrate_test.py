@@ -12,9 +12,11 @@ import argparse
 import json
 import os
 import random
+import subprocess
 import sys
 import time
 
+import run_cases
 from ckpt_kit import Folder, must_hold, run_tests
 
 COUNT = 40000
@@ -213,8 +215,8 @@ def each_value_is_migrated_once_under_kills_memory(binary):
     killed(binary, "memory", SEED + 1)
 
 
-def a_crash_before_the_first_round_begins_again(binary):
-    """Three times migrated in memory, and never in a round; then for good."""
+def a_crash_about_the_first_round_is_exact(binary):
+    """Migrated in memory, with a round or without; the next one sees which."""
     with Folder(binary, text(0)) as f:
         begin(f)
         f.write("job.lua", text(1))
@@ -229,10 +231,35 @@ def a_crash_before_the_first_round_begins_again(binary):
                     assert time.monotonic() < deadline, "no rows"
                     run.listen(0.05)
                 run.kill()
-                assert "completed" not in run.text(), run.text()
         f.write("job.lua", text(2, (
-            "migrate = function(old) return up(up(old, 1), 2) end")))
+            "migrate = function(old) if type(old) == 'number' then "
+            "old = up(old, 1) end return up(old, 2) end")))
         f.finish("--parallelism", "3")
+        check(f)
+
+
+def reload(f, code):
+    out = subprocess.run([f.binary, "reload", "job"], cwd=f.path,
+                         capture_output=True, text=True, timeout=60,
+                         env=run_cases.clean_env({}))
+    said = out.stdout + out.stderr
+    assert out.returncode == code, (out.returncode, said)
+    return said
+
+
+def a_reload_migrates_beside_the_input(binary):
+    """The job goes on after each; one that fails leaves the old code."""
+    with Folder(binary, text(0)) as f:
+        with f.start("--set", "rate=6000", "--parallelism", "2") as run:
+            assert run.until("checkpoint 4 completed"), run.text()
+            for ver in 1, 2, 3:
+                f.write("job.lua", text(ver, (
+                    "migrate = function(old) error 'no way %d' end" % ver)))
+                must_hold(reload(f, 1), "no way %d" % ver, "job.lua:", "key ")
+                f.write("job.lua", text(ver))
+                must_hold(reload(f, 0), "kept, migrated",
+                          "through migrate")
+            run.end(0)
         check(f)
 
 
@@ -271,7 +298,8 @@ def a_migrate_that_fails_refuses_the_start_and_changes_nothing(binary):
         check(f)
 
 
-TESTS = [a_crash_before_the_first_round_begins_again,
+TESTS = [a_reload_migrates_beside_the_input,
+         a_crash_about_the_first_round_is_exact,
          each_value_is_migrated_once_under_kills_lmdb,
          each_value_is_migrated_once_under_kills_memory,
          what_has_not_changed_is_not_migrated,
