@@ -1,12 +1,12 @@
 -- tries: a map with 600,000 members
 -- stderr: too many members
--- seconds: 20
+-- seconds: 30
 -- out: all but 5
 local s = require "streamlua"
 
 local job = s.job("hostile", {
   on_error = "skip",
-  lua = { memory = "512MiB", call_timeout = "20s" },
+  lua = { memory = "600MiB", call_timeout = "60s" },
 })
 
 job:source("in", s.stdin())

@@ -1,12 +1,12 @@
 -- tries: init of an aggregator that does not end
 -- out: none
--- stderr: the call took longer than call_timeout \(300 ms\)
+-- stderr: the call took longer than call_timeout \(1000 ms\)
 -- seconds: 20
 local s = require "streamlua"
 
 local job = s.job("hostile", {
   on_error = "skip",
-  lua = { memory = "16MiB", call_timeout = "300ms" },
+  lua = { memory = "16MiB", call_timeout = "1s" },
 })
 
 job:source("in", s.stdin())

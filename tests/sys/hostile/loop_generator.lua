@@ -1,12 +1,12 @@
 -- tries: a function of the generator that does not end
 -- out: any
 -- exit: 0 or 1
--- stderr: the call took longer than call_timeout \(300 ms\)
+-- stderr: the call took longer than call_timeout \(1000 ms\)
 local s = require "streamlua"
 
 local job = s.job("hostile", {
   on_error = "skip",
-  lua = { memory = "16MiB", call_timeout = "300ms" },
+  lua = { memory = "16MiB", call_timeout = "1s" },
 })
 
 job:source("in", s.generator { count = 10, fields = {

@@ -1,11 +1,11 @@
 -- tries: an iterator that never gives nil
--- stderr: the call took longer than call_timeout \(300 ms\)
+-- stderr: the call took longer than call_timeout \(1000 ms\)
 -- out: all but 5
 local s = require "streamlua"
 
 local job = s.job("hostile", {
   on_error = "skip",
-  lua = { memory = "16MiB", call_timeout = "300ms" },
+  lua = { memory = "16MiB", call_timeout = "1s" },
 })
 
 job:source("in", s.stdin())

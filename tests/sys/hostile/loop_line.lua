@@ -1,5 +1,5 @@
 -- tries: a loop in an inner function: its line is told
--- stderr: the call took longer than call_timeout \(300 ms\)
+-- stderr: the call took longer than call_timeout \(1000 ms\)
 -- stderr: loop_line\.lua:(\d+): the call took longer
 -- line: while true do n
 -- out: all but 5
@@ -7,7 +7,7 @@ local s = require "streamlua"
 
 local job = s.job("hostile", {
   on_error = "skip",
-  lua = { memory = "16MiB", call_timeout = "300ms" },
+  lua = { memory = "16MiB", call_timeout = "1s" },
 })
 
 job:source("in", s.stdin())

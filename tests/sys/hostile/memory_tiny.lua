@@ -6,7 +6,7 @@ local s = require "streamlua"
 
 local job = s.job("hostile", {
   on_error = "skip",
-  lua = { memory = "1KiB", call_timeout = "300ms" },
+  lua = { memory = "1KiB", call_timeout = "60s" },
 })
 
 

@@ -6,7 +6,7 @@ local s = require "streamlua"
 
 local job = s.job("hostile", {
   on_error = "skip",
-  lua = { memory = "16MiB", call_timeout = "300ms" },
+  lua = { memory = "16MiB", call_timeout = "60s" },
 })
 
 assert(not load('\27LuaT\0\x19\x93\r\n\x1a\n', 'x', 'b'))

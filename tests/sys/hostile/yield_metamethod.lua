@@ -4,7 +4,7 @@ local s = require "streamlua"
 
 local job = s.job("hostile", {
   on_error = "skip",
-  lua = { memory = "16MiB", call_timeout = "300ms" },
+  lua = { memory = "16MiB", call_timeout = "60s" },
 })
 
 job:source("in", s.stdin())
