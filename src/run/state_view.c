@@ -77,7 +77,6 @@ read_view(struct state_view *v, struct err *e)
 {
     int r;
 
-    store_status(v->store, &v->status);
     r = store_reader_new(v->store, &v->reader, e);
     if (r == 0)
         r = store_reader_begin(v->reader, STORE_VIEW_COMPLETE, e);
@@ -98,7 +97,10 @@ state_view_open(const struct state_code *code, const char *path,
 
     init(ret, code, path, name);
     r = store_open(&o, &ret->store, e);
-    return r != 0 ? r : read_view(ret, e);
+    if (r != 0)
+        return r;
+    store_status(ret->store, &ret->status);
+    return read_view(ret, e);
 }
 
 int

@@ -32,8 +32,8 @@ struct state_view {
     struct store *store; /* its own, or borrowed */
     bool borrowed;
     struct store_reader *reader;
-    struct store_status status;
-    uint64_t round; /* 0: no checkpoint is complete yet */
+    struct store_status status; /* of an own store */
+    uint64_t round;             /* 0: no checkpoint is complete yet */
     struct arena arena;
     struct arena *scratch;         /* the same, for those who only look */
     const struct opt *plan, *meta; /* descriptions; NULL while round is 0 */
@@ -55,7 +55,8 @@ struct state_view {
 MUST_USE int state_view_open(const struct state_code *code, const char *path,
                              const char *name, struct state_view *ret,
                              struct err *e);
-/** As state_view_open(), of a store that is open and stays so. */
+/** As state_view_open(), of a store that is open and stays so; another thread
+ * may write to it meanwhile. */
 MUST_USE int state_view_attach(const struct state_code *code,
                                struct store *store, const char *path,
                                const char *name, struct state_view *ret,
