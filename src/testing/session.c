@@ -24,6 +24,7 @@
 struct session {
     struct session_conf conf;
     struct sim *sim;
+    struct script *reloaded; /* the job after a reload; or NULL */
     uint64_t random;
     bool ended;   /* the input is */
     bool failed;  /* why is written */
@@ -83,6 +84,7 @@ session_free(struct session **ps)
         return;
     *ps = NULL;
     sim_free(&s->sim);
+    script_free(&s->reloaded);
     buf_fini(&s->why);
     free(s);
 }
@@ -280,6 +282,28 @@ call_restart(struct call *c)
     return take_result(c, r, &e);
 }
 
+/* From now on records are encoded for the sources of this file, which the
+ * machine has taken. */
+static void
+follow_reload(struct session *s, const char *path)
+{
+    struct script_conf conf = {
+        .path = path, .params = s->conf.params, .unsafe = s->conf.unsafe};
+    struct script *script;
+    struct err ignored;
+    char *text;
+
+    if (script_read_file(path, &text, &conf.text_len, &ignored) != 0)
+        return;
+    conf.text = text;
+    if (script_load(&conf, &script, &ignored) == 0) {
+        script_free(&s->reloaded);
+        s->reloaded = script;
+        s->conf.script = script;
+    }
+    free(text);
+}
+
 static int
 call_reload(struct call *c)
 {
@@ -294,6 +318,8 @@ call_reload(struct call *c)
     if (s->conf.coverage != NULL)
         coverage_file(s->conf.coverage, buf_cstr(&full));
     r = sim_reload(s->sim, buf_cstr(&full), &e);
+    if (r == 0)
+        follow_reload(s, buf_cstr(&full));
     r = r == 0 ? end_step(c, 0, &e) : take_result(c, r, &e);
     if (s->erred)
         s->refused = s->error.code == ERR_JOBFILE;

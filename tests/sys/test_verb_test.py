@@ -505,6 +505,17 @@ def a_reload_goes_on_or_is_refused():
                      r"from \[k\] to \[kk\]", out), out
 
 
+def records_after_a_reload_are_those_of_the_new_file():
+    csv = SUMS.replace('s.stdin()', 's.stdin { format = "csv", fields = '
+                       '{ "k", "v:int", "ts:int" } }')
+    case('t:push("in", { k = "a", v = 1, ts = 0 })\nt:reload "more.lua"\n'
+         't:push("in", { k = "a", v = 2, w = 1, ts = 0 })\n'
+         't:advance_watermark(59999)\n'
+         't:expect("out", { { total = 3 } }, { subset = true })', csv,
+         more={"more.lua": csv.replace('"v:int", ', '"v:int", "w:int", ')},
+         rc=0)
+
+
 def the_log_is_silent_unless_asked_for():
     job = SUMS.replace(":key_by", ':filter(function(e) print "seen" return '
                        "true end)\n   :key_by")
@@ -569,6 +580,7 @@ TESTS = [
     processing_time_is_moved_by_the_case,
     restarts_and_counters_go_on,
     a_reload_goes_on_or_is_refused,
+    records_after_a_reload_are_those_of_the_new_file,
     the_log_is_silent_unless_asked_for,
     the_jobs_have_tests_that_hold,
     types_for_editors_are_those_of_the_module,
