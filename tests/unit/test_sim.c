@@ -622,6 +622,33 @@ job_that_never_rests_is_an_error(void **state)
     rig_down(&r);
 }
 
+/* A partition that wakes begins at the watermark, whatever comes first. */
+static void
+replay_repeats_calls_in_their_order(void **state)
+{
+    struct box_rig r;
+    uint64_t seed;
+
+    (void)state;
+    for (seed = 1; seed <= 8; seed++) {
+        rig_file(&r, idle_job);
+        r.conf.seed = seed;
+        ok(sim_new(&r.conf, &r.sim, &err));
+        ok(rig_try(&r, "in", 0, "{\"k\":\"a\",\"ts\":1000}"));
+        ok(rig_try(&r, "in", 1, "{\"k\":\"b\",\"ts\":1000}"));
+        ok(sim_idle(r.sim, "in", 1, &err));
+        expect(&r, "out", "");
+        ok(rig_try(&r, "in", 0, "{\"k\":\"a\",\"ts\":20000}"));
+        ok(rig_try(&r, "in", 1, "{\"k\":\"b\",\"ts\":500}"));
+
+        ok(sim_crash(r.sim, &err));
+
+        expect(&r, "out", ROW("a", 0, 10000, 1) ROW("b", 0, 10000, 1));
+        assert_int_equal(counter(&r, "aggregate-1", "late"), 1);
+        rig_down(&r);
+    }
+}
+
 int
 main(void)
 {
@@ -648,6 +675,7 @@ main(void)
         cmocka_unit_test(state_of_functions_and_timers_is_shown),
         cmocka_unit_test(lines_that_run_are_told),
         cmocka_unit_test(job_that_never_rests_is_an_error),
+        cmocka_unit_test(replay_repeats_calls_in_their_order),
     };
 
     log_setup(LOG_WARN, false);
