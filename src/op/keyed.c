@@ -95,7 +95,7 @@ keyed_init(struct keyed *k, struct op *op, struct kstate_handle *handles,
     k->state = kstate_new(handles, count);
     k->uses_event = kstate_uses(k->state, KSTATE_EVENT);
     k->uses_processing = kstate_uses(k->state, KSTATE_PROCESSING);
-    if (op->env->job->store != NULL)
+    if (op_job_tracks(op->env->job))
         tie(k);
     return 0;
 }
@@ -250,8 +250,10 @@ freeze(struct keyed *k)
     struct snapshot *s;
 
     k->frozen = true;
-    if (k->op->env->job->store == NULL) {
+    if (!op_job_keeps(k->op->env->job)) {
         s = snapshot_new(round);
+        kstate_put(k->state, &s->blob);
+        blob_put(&s->blob, (uint64_t)k->wm, 8);
         op_give(k->op, &s);
         return;
     }

@@ -161,6 +161,9 @@ struct op_job {
     size_t cache_bytes;       /* the same where state may leave memory; 0:
                                  all of it stays there */
     _Atomic uint64_t durable; /* last round whose changes are on disk */
+    bool tracks;              /* without a store, too: one may come */
+    atomic_bool keeps;        /* one will be there for what is given from now
+                                 on */
     atomic_bool stopped;      /* sources were told to stop */
     atomic_bool drain;        /* sources that are stopped end as if used up */
     /** The job fails with this record. Any thread; the first one counts. */
@@ -168,6 +171,20 @@ struct op_job {
     void (*closed)(void *arg); /* nobody reads stdout: stop, as SIGTERM does */
     void *arg;
 };
+
+/** Whether changes of keyed state are to be known. @thread any. */
+static inline bool
+op_job_tracks(const struct op_job *job)
+{
+    return job->store != NULL || job->tracks;
+}
+
+/** Whether what is given to a round has the state in it. @thread any. */
+static inline bool
+op_job_keeps(const struct op_job *job)
+{
+    return job->store != NULL || atomic_load(&job->keeps);
+}
 
 /** The source errors of a logical step met behind `round`'s barrier. */
 static inline struct op_counters *

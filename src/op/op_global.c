@@ -52,7 +52,7 @@ struct op_global {
     bool has_held, own_keys;
     const char *late_output; /* NULL: late records are dropped */
     bool held_frozen;        /* what the held mark's round keeps is set apart */
-    struct op_state *store;  /* NULL: the job keeps no checkpoints */
+    struct op_state *store;  /* NULL: nothing is ever kept */
     struct snapshot *snap;   /* while saving */
     bool full;               /* memory is, until the last round is durable */
     int64_t latency_ms, late_since_ms; /* of re-fired rows */
@@ -114,8 +114,9 @@ freeze(struct op_global *g)
     struct snapshot *s;
 
     g->held_frozen = true;
-    if (g->store == NULL) {
+    if (!op_job_keeps(g->op.env->job)) {
         s = snapshot_new(round);
+        winstate_put(g->state, &s->blob);
         op_give(&g->op, &s);
         return;
     }
@@ -654,7 +655,7 @@ global_init(struct op_global *g, struct err *e)
                              (uint64_t)opt_int(win, "slide", 1));
     g->state =
         winstate_new(&g->window, g->panes != NULL ? g->panes : g->args.set);
-    if (g->op.env->job->store != NULL)
+    if (op_job_tracks(g->op.env->job))
         g->store = op_state_new(&g->op, g->state);
     g->scratch = mem_alloc(g->args.set->size);
     return agg_rows_new(&g->op, &g->args, &g->rows, e);

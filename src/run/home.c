@@ -1,5 +1,6 @@
 #include "run/home.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -286,10 +287,50 @@ home_open(struct home *h, const struct run_conf *conf, const char *job,
     return r != 0 ? r : home_look(h, e);
 }
 
+int
+home_open_temporary(struct home *h, struct err *e)
+{
+    struct store_opts o = {
+        .create = true, .no_sync = true, .readers_max = READERS_MAX};
+    const char *tmp = getenv("TMPDIR");
+    int r;
+
+    name_owner(h);
+    h->dir = join(tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp",
+                  "streamlua-reload-", "XXXXXX");
+    if (mkdtemp(h->dir) == NULL) {
+        r = err_set(e, ERR_IO, "cannot make '%s': %s", h->dir, strerror(errno));
+        free(h->dir);
+        h->dir = NULL;
+        return r;
+    }
+    h->temporary = h->started = true;
+    o.dir = h->dir;
+    r = store_open(&o, &h->store, e);
+    return r != 0 ? r : home_look(h, e);
+}
+
+/* The store of a temporary home is a few files in one folder. */
+static void
+remove_temporary(struct home *h)
+{
+    DIR *d = opendir(h->dir);
+    const struct dirent *entry;
+
+    while (d != NULL && (entry = readdir(d)) != NULL)
+        (void)unlinkat(dirfd(d), entry->d_name, 0);
+    if (d != NULL)
+        (void)closedir(d);
+    (void)rmdir(h->dir);
+}
+
 void
 home_close(struct home *h)
 {
     store_close(&h->store);
+    if (h->temporary)
+        remove_temporary(h);
+    h->temporary = false;
     restored_fini(&h->restored);
     buf_fini(&h->plan);
     buf_fini(&h->txn);

@@ -28,7 +28,9 @@ struct home {
     struct buf txn;  /* the transactional_id_prefix then, or empty */
     struct buf code, reloads; /* the job file, its versions (run/version.h);
                                  until the start of the process is over */
-    bool started;             /* it is: neither is read any more */
+    bool temporary; /* in a folder of its own, for a reload of a job without
+                       checkpoints; gone with home_close() */
+    bool started;   /* it is: neither is read any more */
     enum conn_recover recover; /* how markers are to be taken at this start */
 };
 
@@ -40,6 +42,11 @@ struct home {
  */
 MUST_USE int home_open(struct home *h, const struct run_conf *conf,
                        const char *job, struct err *e);
+/**
+ * Make a store in a new folder under TMPDIR, to carry a job without checkpoints
+ * over a reload. @return 0 or ERR_IO. @thread coord.
+ */
+MUST_USE int home_open_temporary(struct home *h, struct err *e);
 /** Look again at status and blobs. @thread whoever owns the store now. */
 MUST_USE int home_look(struct home *h, struct err *e);
 void home_close(struct home *h);

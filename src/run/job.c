@@ -115,7 +115,7 @@ make_plan(struct job *j, struct err *e)
     pc.boxed = j->conf->box != NULL;
     pc.strategy = pc.boxed ? j->conf->box->strategy : NULL;
     r = plan_build(script_job(j->script), &pc, &j->plan, e);
-    if (r != 0 || !j->plan->checkpoint)
+    if (r != 0 || (!j->plan->checkpoint && j->run->home.store == NULL))
         return r;
     r = recover_home(j->run, j->plan->name, &pc.max_parallelism, e);
     if (r != 0 || pc.max_parallelism == 0 ||
@@ -164,7 +164,9 @@ job_conn_env(struct job *j, const struct plan_step *s)
         .src = (uint16_t)s->index,
         .script = j->script,
         .ckpt = j->plan->checkpoint ? &j->conn_ckpt : NULL,
-        .restored = restored_find(j->ops.restored, s->name),
+        .restored = j->plan->checkpoint || s->kind == STEP_SOURCE
+                        ? restored_find(j->ops.restored, s->name)
+                        : NULL,
         .box = j->conf->box != NULL ? j->conf->box->arg : NULL,
     };
 }
@@ -232,6 +234,7 @@ init_ops(struct job *j)
     o->arg = j;
     o->give = rounds_give;
     o->want_round = rounds_wanted;
+    o->tracks = true;
     o->state_share = state_share(p);
     o->cache_bytes = p->checkpoint && p->state_lmdb ? o->state_share : 0;
     o->failed = on_failure;
@@ -330,7 +333,7 @@ start_ckpt(struct job *j, struct err *e)
     const struct home *h = &j->run->home;
     int r = 0;
 
-    if (!j->plan->checkpoint)
+    if (h->store == NULL)
         return 0;
     if (recover_target(j) != NULL)
         r = recover_claim(j, e);
@@ -347,6 +350,30 @@ start_ckpt(struct job *j, struct err *e)
     c->wake = wake_coordinator;
     c->arg = j;
     return ckpt_start(c, e);
+}
+
+int
+job_carry(struct job *j, struct err *e)
+{
+    struct run *run = j->run;
+    int r = 0;
+
+    if (run->home.store == NULL) {
+        r = home_open_temporary(&run->home, e);
+        if (r == 0)
+            r = start_ckpt(j, e);
+        j->rounds.current = run->home.status.complete;
+    }
+    j->rounds.enabled = r == 0;
+    atomic_store(&j->ops.keeps, r == 0);
+    return r;
+}
+
+void
+job_carry_no_more(struct job *j)
+{
+    j->rounds.enabled = false;
+    atomic_store(&j->ops.keeps, false);
 }
 
 int

@@ -113,6 +113,14 @@ struct job {
 MUST_USE int job_open(struct job *j, struct run *run, struct err *e);
 /** How the job's file is loaded; `seed` tells the loads apart. */
 void job_script_conf(const struct job *j, struct script_conf *c, uint64_t seed);
+/**
+ * A job without checkpoints makes rounds for a reload: into a temporary store,
+ * while it is stopped for the swap and while the new version is on probation.
+ * @return 0 or ERR_IO. @thread coordinator.
+ */
+MUST_USE int job_carry(struct job *j, struct err *e);
+/** The reload is over: no more rounds. @thread coordinator. */
+void job_carry_no_more(struct job *j);
 /** What the connector of a step is opened with; borrows from the job. */
 struct conn_env job_conn_env(struct job *j, const struct plan_step *s);
 /** Free everything; closes connectors with their deadlines. */

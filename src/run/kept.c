@@ -167,13 +167,17 @@ job_round_completed(struct job *j, const struct round_note *n)
     j->described = true;
     if (j->txn != NULL || j->target.exists)
         job_wrote_marker(j, n->round);
+    run->home.status.complete = n->round;
+    run->home.status.pending = 0;
+    if (!j->plan->checkpoint) { /* of a reload only */
+        reload_completed(j, n->round);
+        return;
+    }
     run->note = *n;
     run_note_round(run);
     run->completed_mono_ms = clock_mono_ms();
     run->attempts = run->fencings = 0;
     run->backoff_ms = 0;
-    run->home.status.complete = n->round;
-    run->home.status.pending = 0;
     (void)snprintf(text, sizeof text, "checkpoint %" PRIu64 " completed",
                    n->round);
     (void)snprintf(steps, sizeof steps, "%u", j->plan->logical_count);

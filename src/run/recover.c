@@ -382,6 +382,25 @@ set_conn_ckpt(struct job *j)
         j->run->restored = h->status.complete;
 }
 
+/* A job without checkpoints: only a reload has something to go on from. */
+static int
+begin_unkept(struct job *j, struct err *e)
+{
+    struct home *h = &j->run->home;
+    int r;
+
+    if (j->run->opens == 0)
+        return reload_look(j->run, true, e);
+    if (h->store == NULL)
+        return 0;
+    r = home_look(h, e);
+    if (r == 0)
+        r = fit(j, e);
+    if (r == 0)
+        set_conn_ckpt(j);
+    return r;
+}
+
 int
 recover_state(struct job *j, struct err *e)
 {
@@ -389,7 +408,7 @@ recover_state(struct job *j, struct err *e)
     int r = 0;
 
     if (!j->plan->checkpoint)
-        return j->run->opens == 0 ? reload_look(j->run, true, e) : 0;
+        return begin_unkept(j, e);
     (void)fault_hit("recover_begin");
     if (j->run->opens != 0)
         r = home_look(h, e);

@@ -311,14 +311,6 @@ begin(struct job *j)
         log_line(LOG_INFO, "reload %" PRIu64 "%s: loading %s", r->next->number,
                  r->back ? " (rollback)" : "", r->next->path);
     }
-    if (!j->plan->checkpoint) {
-        (void)err_set(&e, ERR_CONFIG,
-                      "the job keeps no checkpoints (%s): there is nothing to "
-                      "go on from",
-                      j->plan->checkpoint_off);
-        refuse(run, &e);
-        return;
-    }
     prepare_note_plan(p, j->plan);
     p->conf = run->conf;
     p->version = r->next;
@@ -503,10 +495,16 @@ static void
 begin_swap(struct job *j)
 {
     struct reload *r = &j->run->reload;
+    struct err e;
 
+    err_clear(&e);
     if (j->run->savepoint.state != SAVEPOINT_NONE)
         return;
     (void)fault_hit("reload_swap");
+    if (!j->plan->checkpoint && job_carry(j, &e) != 0) {
+        refuse(j->run, &e);
+        return;
+    }
     r->state = RELOAD_SWAPPING;
     job_stop(j);
 }
@@ -542,6 +540,19 @@ watch_probation(struct job *j, int64_t now_ms)
     rounds_wanted(j);
 }
 
+/* Behind a rollback, a job without checkpoints makes one more round: what its
+ * sources held to go back to is not needed any more. */
+static void
+want_settled(struct job *j)
+{
+    struct reload *r = &j->run->reload;
+
+    if (j->plan->checkpoint || !j->rounds.enabled || r->wanted)
+        return;
+    r->wanted = true;
+    rounds_wanted(j);
+}
+
 void
 reload_tick(struct job *j, int64_t now_ms)
 {
@@ -549,6 +560,7 @@ reload_tick(struct job *j, int64_t now_ms)
 
     switch (r->state) {
     case RELOAD_NONE:
+        want_settled(j);
         look_at_files(j->run, now_ms);
         if (r->asked && !j->stopping)
             begin_asked(j);
@@ -632,10 +644,10 @@ accept(struct run *run, uint64_t round)
     else
         history_push(&r->history, &r->next);
     buf_init(&b);
-    buf_addf(&b,
-             "reload %" PRIu64 " accepted at checkpoint %" PRIu64
-             " in %lld ms%s%s",
-             number, round, (long long)(clock_mono_ms() - r->began_ms),
+    buf_addf(&b, "reload %" PRIu64 " accepted", number);
+    if (!run->home.temporary)
+        buf_addf(&b, " at checkpoint %" PRIu64, round);
+    buf_addf(&b, " in %lld ms%s%s", (long long)(clock_mono_ms() - r->began_ms),
              r->short_table.len > 0 ? ": " : "", buf_cstr(&r->short_table));
     log_line(LOG_INFO, "%s", buf_cstr(&b));
     answer(r, true, number, buf_cstr(&b));
@@ -649,8 +661,14 @@ accept(struct run *run, uint64_t round)
 void
 reload_completed(struct job *j, uint64_t round)
 {
-    if (j->run->reload.state == RELOAD_PROBATION)
+    struct reload *r = &j->run->reload;
+
+    if (r->state == RELOAD_PROBATION)
         accept(j->run, round);
+    if (j->plan->checkpoint || r->state == RELOAD_SWAPPING)
+        return;
+    r->wanted = false;
+    job_carry_no_more(j);
 }
 
 /* ----------------------------------------------------------- rolling back */

@@ -30,7 +30,8 @@ rounds_init(struct rounds *r, struct job *j)
         r->steps[i].parts =
             mem_zalloc(s->parallelism * sizeof *r->steps[i].parts);
     }
-    r->enabled = p->checkpoint;
+    r->enabled =
+        p->checkpoint || (j->run != NULL && j->run->home.store != NULL);
     r->ended_ms = clock_mono_ms();
     if (j->run != NULL && j->run->home.store != NULL)
         r->current = j->run->home.status.complete;
@@ -384,12 +385,14 @@ tell_connectors(struct rounds *r, bool final, struct err *e)
     struct op_job *o = &r->job->ops;
     uint32_t i;
     int rc = 0;
+    uint64_t said = p->checkpoint ? r->current : 0;
+    bool hear = p->checkpoint || final; /* else no sink waits for rounds */
 
     (void)fault_hit("sink_committed");
     for (i = 0; i < p->step_count && rc == 0; i++)
-        if (p->steps[i].kind == STEP_SINK &&
+        if (p->steps[i].kind == STEP_SINK && hear &&
             o->sink_types[i]->committed != NULL)
-            rc = o->sink_types[i]->committed(o->sinks[i], r->current, final, e);
+            rc = o->sink_types[i]->committed(o->sinks[i], said, final, e);
     (void)fault_hit("source_committed");
     for (i = 0; i < p->step_count && rc == 0; i++)
         if (p->steps[i].kind == STEP_SOURCE)
@@ -449,6 +452,8 @@ is_due(struct rounds *r, int64_t now_ms)
         return false; /* the last round follows */
     if (atomic_load(&r->wanted))
         return true;
+    if (!p->checkpoint)
+        return false;     /* a reload wants it */
     if (r->begun_ms == 0) /* the first one */
         return since_ended >= p->checkpoint_interval_ms;
     return since_begun >= p->checkpoint_interval_ms &&

@@ -117,7 +117,7 @@ savepoint_serve(struct job *j, struct err *e)
 {
     struct run *run = j->run;
 
-    if (run->home.store == NULL || run->control != NULL)
+    if (!j->plan->checkpoint || run->control != NULL)
         return 0;
     return control_new(run->loop, run->home.dir, on_request, j, &run->control,
                        e);

@@ -297,7 +297,9 @@ put_rounds(const struct run *run, struct buf *b)
 static void
 put_checkpoints(const struct run *run, struct buf *b)
 {
-    uint64_t last = run->home.store != NULL ? run->home.status.complete : 0;
+    uint64_t last = run->home.store != NULL && !run->home.temporary
+                        ? run->home.status.complete
+                        : 0;
 
     put_name(b, "checkpoints");
     buf_addc(b, '{');

@@ -260,6 +260,96 @@ def a_stop_comes_before_a_reload(binary):
             assert mine == list(range(part, 2 * len(mine) + part, 2))
 
 
+STDIN = """local s = require "streamlua"
+local v = %(v)s
+local job = s.job "job"
+local rows = job:source("in", s.stdin { format = "csv", header = true })
+  :map(function(e) %(body)s return { i = math.tointeger(e.i), v = v,
+    k = math.tointeger(e.i) %% 7 } end)
+rows:sink("out", s.file { path = "out" })
+rows:key_by "k":process({ name = "count", state = { n = s.value_state() },
+    on_record = function(r, ctx)
+      local n = (ctx.state.n:get() or 0) + 1
+      ctx.state.n:set(n)
+      ctx:emit { k = r.k, n = n, i = r.i, v = v }
+    end })
+  :sink("counts", s.stdout())
+return job
+"""
+
+
+def stdin_job(v, body=""):
+    return STDIN % {"v": v, "body": body}
+
+
+def a_job_on_stdin_is_reloaded_without_losing_a_byte(binary):
+    with Folder(binary, stdin_job(0)) as f:
+        tmp = f.at("tmp")
+        os.mkdir(tmp)
+        err = open(f.at("err"), "wb")
+        out = open(f.at("counted"), "wb")
+        p = subprocess.Popen([binary, "run", "job.lua"], cwd=f.path,
+                             stdin=subprocess.PIPE, stdout=out, stderr=err,
+                             env=dict(os.environ, TMPDIR=tmp))
+        n = 0
+
+        def feed(until):
+            """Rows in pieces that end anywhere, until the log says so."""
+            nonlocal n
+            deadline = time.monotonic() + 30
+            rest = b""
+            while not re.search(until, open(f.at("err")).read()):
+                assert time.monotonic() < deadline, open(f.at("err")).read()
+                rest += b"".join(b"%d,x\n" % i for i in range(n, n + 20))
+                n += 20
+                p.stdin.write(rest[:-3])
+                p.stdin.flush()
+                rest = rest[-3:]
+                time.sleep(0.002)
+            p.stdin.write(rest)
+            p.stdin.flush()
+
+        p.stdin.write(b"i,name\n")
+        p.stdin.flush()
+        time.sleep(0.5)
+        known = [0]
+        for step, (v, body, until) in enumerate((
+                (1, "", "reload 1 accepted in "),
+                (2, "if e.i % 10 == 3 then error('not so') end",
+                 "reload 2 rolled back to 1: job.lua:5: not so"),
+                (3, "", "reload 3 accepted in "),
+                ("=", "", "reload 4 refused: job.lua:2: "),
+                (5, "", "reload 5 accepted in "))):
+            f.write("job.lua", stdin_job(v, body))
+            p.send_signal(signal.SIGHUP)
+            feed(until)
+            if "accepted" in until:
+                known.append(v)
+        feed("reload 1 accepted")
+        p.stdin.close()
+        assert p.wait(60) == 0, open(f.at("err")).read()
+        rows = [json.loads(line) for line in f.rows()]
+        got = sorted(r["i"] for r in rows if r["v"] != 2)
+        assert got == list(range(n)), (
+            n, len(got), len(set(got)), sorted(set(range(n)) - set(got))[:9],
+            open(f.at("err")).read())
+        rows.sort(key=lambda r: r["i"])
+        seen = [r["v"] for r in rows if r["v"] != 2]
+        assert [v for k, v in enumerate(seen)
+                if k == 0 or seen[k - 1] != v] == known, known
+        counts = {}
+        with open(f.at("counted")) as lines:
+            for line in lines:
+                r = json.loads(line)
+                if r["v"] != 2:
+                    counts.setdefault(r["k"], []).append(r["n"])
+        for k, got in counts.items():
+            assert got == list(range(1, len(got) + 1)), (k, got[:20])
+        assert sum(len(c) for c in counts.values()) == n
+        assert os.listdir(tmp) == [], os.listdir(tmp)
+        assert not os.path.exists(f.at("streamlua-data"))
+
+
 # --- fault points: the program must be built with --enable-test-mode ---------
 
 # Hits in a run with one reload and no other checkpoint: the first of a round
