@@ -71,6 +71,8 @@ struct conn_env {
     /* What the step gave to the round it begins from: snapshots of all its
      * tasks of then. NULL: it begins by its options. Until close(). */
     const struct step_blobs *restored;
+    int64_t buffer_bytes; /* of memory.buffers for this connector; 0: as much
+                             as it likes */
     void *box; /* of the queues of a job in a box (run/box.h); else NULL */
 };
 

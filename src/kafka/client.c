@@ -14,7 +14,7 @@
 #include "kafka/props.h"
 #include "kafka/tsan_threads.h"
 
-enum { ERRSTR = 512, SCRAM_FIXED = 0x020601ff };
+enum { ERRSTR = 512, SCRAM_FIXED = 0x020601ff, QUEUE_KBYTES_MIN = 1024 };
 
 static atomic_bool left_behind_any;
 
@@ -266,6 +266,16 @@ client_force_int(rd_kafka_conf_t *conf, const char *name, int64_t value)
 
     (void)num_text_int(value, buf);
     client_force(conf, name, buf);
+}
+
+int64_t
+client_queue_kbytes(const struct conn_env *env, int64_t most)
+{
+    int64_t kbytes = env->buffer_bytes / 1024;
+
+    if (env->buffer_bytes <= 0 || kbytes > most)
+        return most;
+    return kbytes > QUEUE_KBYTES_MIN ? kbytes : QUEUE_KBYTES_MIN;
 }
 
 int

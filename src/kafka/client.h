@@ -81,6 +81,9 @@ bool client_is_set(const struct conn_env *env, const char *name);
 void client_force(rd_kafka_conf_t *conf, const char *name, const char *value);
 /** As client_force() with a number. */
 void client_force_int(rd_kafka_conf_t *conf, const char *name, int64_t value);
+/** KiB that a producer's queue may hold: the connector's part of
+ * memory.buffers, at least 1 MiB, at most `most`. */
+int64_t client_queue_kbytes(const struct conn_env *env, int64_t most);
 
 /**
  * Make the handle. `conf` is taken in any case.

@@ -185,7 +185,8 @@ start_client(struct sink *s, const struct conn_env *env, struct err *e)
     if (!client_is_set(env, "queue.buffering.max.messages"))
         client_force_int(conf, "queue.buffering.max.messages", CLIENT_RECORDS);
     if (!client_is_set(env, "queue.buffering.max.kbytes"))
-        client_force_int(conf, "queue.buffering.max.kbytes", CLIENT_KBYTES);
+        client_force_int(conf, "queue.buffering.max.kbytes",
+                         client_queue_kbytes(env, CLIENT_KBYTES));
     if (!client_is_set(env, "message.max.bytes"))
         client_force_int(conf, "message.max.bytes",
                          most < 1000         ? 1000

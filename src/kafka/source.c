@@ -58,7 +58,11 @@ clamp(int64_t v, int64_t low, int64_t high)
 static int
 start_client(struct source *s, int64_t parts, struct err *e)
 {
-    int64_t kbytes = clamp(PREFETCH_KBYTES / parts, 256, PREFETCH_KBYTES);
+    int64_t most =
+        s->env.buffer_bytes > 0 ? s->env.buffer_bytes / 1024 : PREFETCH_KBYTES;
+    int64_t kbytes =
+        clamp((most < PREFETCH_KBYTES ? most : PREFETCH_KBYTES) / parts, 256,
+              PREFETCH_KBYTES);
     rd_kafka_conf_t *conf;
     int r = client_conf(s->client, &s->env, &conf, e);
 

@@ -185,7 +185,8 @@ set_sizes(const struct txn *t, rd_kafka_conf_t *conf)
         client_force_int(conf, "queue.buffering.max.messages",
                          2 * TXN_QUEUE_MAX);
     if (!client_is_set(&t->env, "queue.buffering.max.kbytes"))
-        client_force_int(conf, "queue.buffering.max.kbytes", TXN_QUEUE_KBYTES);
+        client_force_int(conf, "queue.buffering.max.kbytes",
+                         client_queue_kbytes(&t->env, TXN_QUEUE_KBYTES));
     if (most == 0)
         return;
     if (!client_is_set(&t->env, "message.max.bytes"))

@@ -71,6 +71,8 @@ note_keys(struct op_global *g)
 {
     atomic_store_explicit(&g->op.count->keys, winstate_keys(g->state),
                           memory_order_relaxed);
+    atomic_store_explicit(&g->op.count->state_bytes, winstate_bytes(g->state),
+                          memory_order_relaxed);
 }
 
 /* The end of a call: no reader stays open, memory keeps its bound. */

@@ -195,7 +195,10 @@ struct plan {
     int64_t checkpoint_min_pause_ms, checkpoint_tolerable;
     int64_t restart_initial_ms, restart_max_ms, restart_attempts; /* -1: ever */
     bool state_lmdb;         /* keyed state may be larger than memory */
-    int64_t state_bytes;     /* of working state in memory, all steps (lmdb) */
+    int64_t memory_bytes;    /* the process, all of it; its parts: */
+    int64_t state_bytes;     /* working state of all steps */
+    int64_t buffers_bytes;   /* what is on its way */
+    int64_t lua_bytes;       /* all Lua states */
     bool exactly_once;       /* has exactly_once Kafka sinks */
     uint32_t txn_step;       /* the first of them */
     const char *txn_prefix;  /* their transactional_id_prefix */

@@ -4,9 +4,11 @@
 
 #include "core/key.h"
 
-/* What of the total keyed state may use, and what of the machine the total
+/* What of the total each part may use, and what of the machine the total
  * is, where the job does not say. */
 #define STATE_SHARE 0.6
+#define BUFFERS_SHARE 0.2
+#define LUA_SHARE 0.2
 #define MACHINE_SHARE 0.7
 
 /* --parallelism > the job's option > --slots or slots > cores, the latter cut
@@ -80,7 +82,10 @@ read_memory(struct plan_build *b)
     if (total <= 0)
         total = (int64_t)(MACHINE_SHARE *
                           (double)plan_memory_limit("", plan_memory_machine()));
+    b->p->memory_bytes = total;
     b->p->state_bytes = part_bytes(memory, "state", STATE_SHARE, total);
+    b->p->buffers_bytes = part_bytes(memory, "buffers", BUFFERS_SHARE, total);
+    b->p->lua_bytes = part_bytes(memory, "lua", LUA_SHARE, total);
     b->p->state_lmdb =
         !opt_is(opt_get(b->options, "state"), "backend", "memory");
 }

@@ -17,6 +17,8 @@
 /* Virtual time moves from stop to stop: an hour is not to be too many. */
 enum { BOX_FOLLOW_MS = 1000 };
 
+enum { LUA_BYTES_MIN = 16 << 20 }; /* of one Lua state */
+
 static void
 on_failure(void *arg, const struct op_failure *f)
 {
@@ -150,6 +152,33 @@ load(struct job *j, struct err *e)
     return 0;
 }
 
+size_t
+job_lua_bytes(const struct plan *p)
+{
+    const struct opt *options = opt_get(p->job, "options");
+    uint32_t i, n = 1; /* the coordinator's */
+    size_t share;
+
+    if (opt_int(opt_get(options, "lua"), "memory", 0) != 0)
+        return 0; /* the job says so itself */
+    for (i = 0; i < p->chain_count; i++)
+        n += p->chains[i].parallelism;
+    share = (size_t)p->lua_bytes / n;
+    return share < LUA_BYTES_MIN ? LUA_BYTES_MIN : share;
+}
+
+/* Half of memory.buffers is for connectors; lanes and rounds have the rest. */
+static int64_t
+buffer_bytes(const struct plan *p)
+{
+    int64_t n = 0;
+    uint32_t i;
+
+    for (i = 0; i < p->step_count; i++)
+        n += p->steps[i].kind == STEP_SOURCE || p->steps[i].kind == STEP_SINK;
+    return n != 0 ? p->buffers_bytes / 2 / n : 0;
+}
+
 struct conn_env
 job_conn_env(struct job *j, const struct plan_step *s)
 {
@@ -157,6 +186,7 @@ job_conn_env(struct job *j, const struct plan_step *s)
         .job = j->plan->name,
         .step = s->name,
         .place = s->place,
+        .buffer_bytes = buffer_bytes(j->plan),
         .opts = opt_get(s->opts, "conn"),
         .job_opts = opt_get(j->plan->job, "options"),
         .cli = j->conf->cli,
@@ -392,6 +422,13 @@ job_open(struct job *j, struct run *run, struct err *e)
     if (r != 0)
         return r;
     init_ops(j);
+    log_line(LOG_DEBUG,
+             "memory: %lld MiB, of it state %lld, buffers %lld, lua %lld; a "
+             "stateful subtask may use %zu KiB",
+             (long long)j->plan->memory_bytes >> 20,
+             (long long)j->plan->state_bytes >> 20,
+             (long long)j->plan->buffers_bytes >> 20,
+             (long long)j->plan->lua_bytes >> 20, j->ops.state_share >> 10);
     if (j->already_done)
         return settle_finished(j, e);
     job_fit_counters(j);

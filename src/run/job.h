@@ -111,6 +111,8 @@ struct job {
  * @return 0 or the error, not yet reported; job_close() either way.
  */
 MUST_USE int job_open(struct job *j, struct run *run, struct err *e);
+/** The cap of one Lua state by memory.lua; 0: the job gives lua.memory. */
+size_t job_lua_bytes(const struct plan *p);
 /** How the job's file is loaded; `seed` tells the loads apart. */
 void job_script_conf(const struct job *j, struct script_conf *c, uint64_t seed);
 /**

@@ -316,6 +316,61 @@ put_checkpoints(const struct run *run, struct buf *b)
     buf_addc(b, '}');
 }
 
+/* What the process holds in memory beside mapped files, bytes; 0: unknown. */
+static uint64_t
+anonymous_bytes(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    unsigned long size, resident = 0, shared = 0;
+    long page = sysconf(_SC_PAGESIZE);
+
+    if (f == NULL)
+        return 0;
+    if (fscanf(f, "%lu %lu %lu", &size, &resident, &shared) != 3)
+        resident = shared = 0;
+    (void)fclose(f);
+    return resident > shared ? (uint64_t)(resident - shared) * (uint64_t)page
+                             : 0;
+}
+
+static void
+put_part(struct buf *b, const char *name, uint64_t used, int64_t limit)
+{
+    put_name(b, name);
+    buf_addc(b, '{');
+    put_count(b, "used", used);
+    put_int(b, "limit", limit);
+    buf_addc(b, '}');
+}
+
+/* The parts of memory. Buffers are what is neither state nor Lua. */
+static void
+put_memory(const struct job *j, struct buf *b)
+{
+    uint64_t state = 0, lua = script_memory(j->script), all;
+    const struct plan *p = j->plan;
+    uint32_t i, k, n;
+
+    for (i = 0; j->built && i < p->chain_count; i++)
+        for (k = 0; k < p->chains[i].parallelism; k++) {
+            const struct subtask *st = &j->subtasks[i][k];
+
+            lua += st->script != NULL ? script_memory(st->script) : 0;
+            for (n = 0; n < st->ops.count; n++)
+                state += count_get(&st->ops.ops[n]->count->state_bytes);
+        }
+    all = anonymous_bytes();
+    put_name(b, "memory");
+    buf_addc(b, '{');
+    put_int(b, "total", p->memory_bytes);
+    put_count(b, "used", all);
+    put_part(b, "state", state, p->state_bytes);
+    put_part(b, "buffers", all > state + lua ? all - state - lua : 0,
+             p->buffers_bytes);
+    put_part(b, "lua", lua, p->lua_bytes);
+    buf_addc(b, '}');
+}
+
 static void
 put_no_checkpoints(struct buf *b)
 {
@@ -343,6 +398,7 @@ summary_put(struct job *j, struct buf *b, int exit_code)
     put_watermark(j, b);
     put_checkpoints(j->run, b);
     put_rounds(j->run, b);
+    put_memory(j, b);
     put_name(b, "steps");
     buf_addc(b, '{');
     for (i = 0; !j->already_done && i < j->plan->step_count; i++)

@@ -98,6 +98,8 @@ load_script(struct job *j, const struct plan_chain *chain, uint32_t subtask,
         return 0;
     job_script_conf(j, &sc, ((uint64_t)subtask << 32) + chain->steps[0] + 1);
     r = script_load(&sc, &st->script, e);
+    if (r == 0 && job_lua_bytes(j->plan) != 0)
+        script_cap_memory(st->script, job_lua_bytes(j->plan));
     return r != 0 ? r : script_check_same(j->script, st->script, e);
 }
 

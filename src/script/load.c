@@ -406,6 +406,13 @@ first_difference(const char *a, const char *b, const char **ret)
     return line == 0 ? 0 : strcspn(*ret, " ");
 }
 
+void
+script_cap_memory(struct script *s, size_t max)
+{
+    if (s->memory_max > max)
+        s->memory_max = max;
+}
+
 int
 script_check_same(const struct script *first, const struct script *again,
                   struct err *e)

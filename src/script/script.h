@@ -234,6 +234,9 @@ void script_interrupt(struct script *s);
 int64_t script_call_timeout_ns(const struct script *s);
 /** Name the step that calls, for messages and logs of print(). */
 void script_set_step(struct script *s, const char *step);
+/** Lower the cap of this Lua state, if it is above `max` bytes; what it holds
+ * already stays. @thread coordinator, before the first call. */
+void script_cap_memory(struct script *s, size_t max);
 /** Bytes this Lua state holds. @thread any. */
 size_t script_memory(const struct script *s);
 

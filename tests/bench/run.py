@@ -437,6 +437,20 @@ def bench_keys(b):
            bytes=each)
 
 
+def bench_seen(b):
+    """dedup over 10 million keys: in memory, and with less than it needs."""
+    n = 100000 if b.args.quick else 10000000
+    for name, sets in [("memory", ["backend=memory"]),
+                       ("lmdb", ["backend=lmdb"]),
+                       ("lmdb, 300 MiB of state", ["total=512MiB"])]:
+        r = b.job("dedup", f"count={n}", f"keys={n}", *sets, kafka=False)
+        rounds = [x["ms"] for x in r.summary["rounds"]] or [0]
+        b.line("dedup, generator, up to 10 M keys", name,
+               f"{n / r.wall / 1e3:.0f} K records/s, peak "
+               f"{r.rss / MIB:.0f} MiB with pages of the store, checkpoints "
+               f"of up to {max(rounds)} ms", rate=n / r.wall, bytes=r.rss)
+
+
 def bench_exactly_once(b):
     """count10k with its output exactly once, against at least once."""
     n = b.args.records
@@ -582,6 +596,7 @@ BENCHES = {
     "start": bench_start,
     "idle": bench_idle,
     "keys": bench_keys,
+    "seen": bench_seen,
     "latency": bench_latency,
     "exactly_once": bench_exactly_once,
     "bigstate": bench_bigstate,

@@ -131,7 +131,7 @@ walk_map(struct kstate *k, char *last)
         (void)snprintf(text, sizeof text, "%.*s", (int)key.len,
                        (const char *)key.p);
         assert_true(strcmp(last, text) < 0);
-        (void)strcpy(last, text);
+        memcpy(last, text, sizeof text);
     }
     return n;
 }

@@ -627,12 +627,10 @@ clean_all(void)
     uint32_t i, pass;
 
     for (pass = 0; pass < 4; pass++) {
-        for (i = 0; i < par; i++) {
-            while (kstate_clean(states[i], wm, now[1], 5))
+        for (i = 0; i < par; i++)
+            while (kstate_clean(states[i], wm, now[1], 5) ||
+                   kstate_sweep(states[i], 5, NULL) == 1)
                 ;
-            while (kstate_sweep(states[i], 5, NULL) == 1)
-                ;
-        }
         now[0] += PASS; /* a pass is due again */
         now[1] += PASS;
         wm = now[0];
@@ -748,9 +746,7 @@ random_calls(void)
     }
     check_all(model);
     end();
-    assert_true(have_disk);
-    if (budget != 0)
-        assert_true(disk.given > 100);
+    assert_true(have_disk && (budget == 0 || disk.given > 100));
     disk_fini(&disk);
     aggset_free(&sums);
     arena_fini(&arena);

@@ -109,6 +109,25 @@ memory_of_state_is_a_share_or_a_size(void **state)
     assert_true(all > machine / 100 * 69 && all <= machine / 100 * 71);
 }
 
+static void
+memory_is_divided_into_state_buffers_and_lua(void **state)
+{
+    struct tree t;
+
+    (void)state;
+    plan(&t, NULL, "memory:{total:1000, buffers:0.1, lua:70}",
+         IN OUT("out", "2", ""));
+    assert_int_equal(t.p->memory_bytes, 1000);
+    assert_int_equal(t.p->state_bytes, 600);
+    assert_int_equal(t.p->buffers_bytes, 100);
+    assert_int_equal(t.p->lua_bytes, 70);
+    tree_free(&t);
+    plan(&t, NULL, "memory:{total:1000}", IN OUT("out", "2", ""));
+    assert_int_equal(t.p->buffers_bytes, 200);
+    assert_int_equal(t.p->lua_bytes, 200);
+    tree_free(&t);
+}
+
 /* A tree of files that stands for /proc and /sys. */
 struct machine {
     char root[64];
@@ -346,6 +365,7 @@ main(void)
         cmocka_unit_test(settings_have_their_defaults),
         cmocka_unit_test(settings_are_those_of_the_job),
         cmocka_unit_test(memory_of_state_is_a_share_or_a_size),
+        cmocka_unit_test(memory_is_divided_into_state_buffers_and_lua),
         cmocka_unit_test(a_limit_of_any_cgroup_above_counts),
         cmocka_unit_test(the_root_of_a_container_has_a_limit),
         cmocka_unit_test(cgroups_of_version_1_count_too),

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""State larger than its memory, and sinks that stall: the process keeps its
+budget, does not die, and says what a plain Python says.
+
+What counts is anonymous memory (RssAnon, looked at all the time): pages of
+the store's file are the system's to take back, and its map is address space
+only, so that a limit of addresses would say nothing.
+
+STREAMLUA_LONG=1: twenty times the records.
+"""
+import argparse
+import collections
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import ckpt_kit
+import run_cases
+
+LONG = os.environ.get("STREAMLUA_LONG") == "1"
+RECORDS = 1200000 if LONG else 60000
+STATE = 2 << 20    # bytes, for all stateful subtasks
+# The program itself, Lua, batches on their way, and what rounds gather.
+BESIDE = 48 << 20
+
+JOB = """
+local s = require "streamlua"
+local job = s.job("memory", {
+  parallelism = %(par)d, checkpoint = { interval = "500ms" },
+  memory = { total = "64MiB", state = "%(state)dB" },
+})
+local keyed = job:source("in", s.file { path = "in.jsonl" }):key_by "k"
+%(rest)s
+return job
+"""
+
+
+def keys(kind):
+    """The hostile distributions: numbers of keys, record by record."""
+    r = random.Random(7)
+    for i in range(RECORDS):
+        if kind == "distinct":
+            yield i * 7919 % 1000003
+        elif kind == "zipf":
+            yield int(r.paretovariate(0.4)) % 1000003
+        else:
+            yield 1
+
+
+def resident(pid):
+    try:
+        with open("/proc/%d/status" % pid) as f:
+            for line in f:
+                if line.startswith("RssAnon"):
+                    return int(line.split()[1]) << 10
+    except OSError:
+        pass
+    return 0
+
+
+def run(binary, rest, kind, par=2, stall=0):
+    """@return the rows, and the input's (key, number)."""
+    rows = [(k, i) for i, k in enumerate(keys(kind))]
+    text = JOB % {"par": par, "state": STATE, "rest": rest}
+    with ckpt_kit.Folder(binary, text) as f:
+        with open(f.at("in.jsonl"), "w") as out:
+            for k, i in rows:
+                out.write('{"k":"key-%07d","i":%d}\n' % (k, i))
+        with tempfile.TemporaryFile() as err:
+            p = subprocess.Popen(
+                [binary, "run", "job.lua", "-q", "--unsafe", "--summary",
+                 "summary.json"], cwd=f.path, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=err, env=run_cases.clean_env({}))
+            most = [0]
+
+            def look():
+                while p.poll() is None:
+                    most[0] = max(most[0], resident(p.pid))
+                    time.sleep(0.01)
+
+            watch = threading.Thread(target=look)
+            watch.start()
+            time.sleep(stall)
+            got = [json.loads(line) for line in p.stdout]
+            p.stdout.close()
+            code = p.wait(ckpt_kit.WAIT_S)
+            watch.join()
+            err.seek(0)
+            assert code == 0, (code, err.read().decode())
+        memory = f.summary()["memory"]
+    assert memory["total"] == 64 << 20 and memory["state"]["limit"] == STATE
+    assert memory["state"]["used"] <= STATE * 5 // 4, memory
+    if not is_sanitized(binary):
+        assert most[0] < STATE + BESIDE, "RssAnon %d KiB" % (most[0] >> 10)
+    return got, [("key-%07d" % k, i) for k, i in rows]
+
+
+def is_sanitized(binary):
+    """Sanitizers keep what was freed: their memory says nothing."""
+    out = subprocess.run([binary, "--version"], capture_output=True,
+                         text=True, env=run_cases.clean_env({}))
+    return "sanitizer     no" not in out.stdout
+
+
+DEDUP = 'keyed:dedup { ttl = false }:sink("out", s.stdout {})'
+
+
+def dedup(binary, kind, **more):
+    got, rows = run(binary, DEDUP, kind, **more)
+    assert len(got) == len({r["k"] for r in got})
+    assert {r["k"] for r in got} == {k for k, _ in rows}
+
+
+def dedup_of_more_keys_than_memory_holds(binary):
+    dedup(binary, "distinct")
+
+
+def a_sink_that_stalls_holds_the_source(binary):
+    dedup(binary, "distinct", stall=4)
+
+
+PROCESS = """
+keyed:process { name = "p",
+  state = { n = s.value_state(), last = s.value_state() },
+  on_record = function(e, ctx)
+    local n = (ctx.state.n:get() or 0) + 1
+    local last = ctx.state.last:get()
+    ctx.state.n:set(n)
+    ctx.state.last:set("record number " .. e.i)
+    ctx:emit { k = e.k, n = n, last = last }
+  end }:sink("out", s.stdout {})
+"""
+
+
+def values_come_back(binary, kind):
+    got, rows = run(binary, PROCESS, kind)
+    counts = collections.Counter(k for k, _ in rows)
+    assert collections.Counter(r["k"] for r in got) == counts
+    seen = collections.defaultdict(set)
+    for r in got:
+        seen[r["k"]].add(r["n"])
+        assert ("last" in r and r["last"] is not None) == (r["n"] > 1), r
+    assert all(v == set(range(1, counts[k] + 1)) for k, v in seen.items())
+
+
+def values_of_distinct_keys_come_back(binary):
+    values_come_back(binary, "distinct")
+
+
+def values_of_few_hot_and_many_cold_keys_come_back(binary):
+    values_come_back(binary, "zipf")
+
+
+MAP = """
+keyed:process { name = "p", state = { m = s.map_state() },
+  on_record = function(e, ctx)
+    local m, at = ctx.state.m, e.i * 7919 % 50021
+    local was = m:get(at)
+    if e.i % 5 == 4 then m:remove(at) else m:put(at, "the number " .. e.i) end
+    ctx:emit { at = at, was = was }
+  end }:sink("out", s.stdout {})
+"""
+
+
+def the_map_of_one_giant_key_is_read_entry_by_entry(binary):
+    got, rows = run(binary, MAP, "giant", par=1)
+    m, want = {}, []
+    for _, i in rows:
+        at = i * 7919 % 50021
+        want.append((at, m.get(at)))
+        if i % 5 == 4:
+            m.pop(at, None)
+        else:
+            m[at] = "the number %d" % i
+    assert [(r["at"], r.get("was")) for r in got] == want
+
+
+WINDOWS = """
+keyed:window(s.global()):aggregate({ n = s.count(), sum = s.sum "i" })
+  :sink("out", s.stdout {})
+"""
+
+
+def windows_of_more_keys_than_memory_holds(binary):
+    got, rows = run(binary, WINDOWS, "distinct")
+    n, total = collections.Counter(), collections.Counter()
+    for k, i in rows:
+        n[k] += 1
+        total[k] += i
+    assert {r["k"]: (r["n"], r["sum"]) for r in got} == {
+        k: (n[k], total[k]) for k in n}
+    assert len(got) == len(n)
+
+
+TESTS = [
+    dedup_of_more_keys_than_memory_holds,
+    a_sink_that_stalls_holds_the_source,
+    values_of_distinct_keys_come_back,
+    values_of_few_hot_and_many_cold_keys_come_back,
+    the_map_of_one_giant_key_is_read_entry_by_entry,
+    windows_of_more_keys_than_memory_holds,
+]
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    ap.add_argument("--bin", default=os.environ.get("STREAMLUA", "streamlua"))
+    ap.add_argument("-j", type=int, default=3)
+    ap.add_argument("names", nargs="*")
+    a = ap.parse_args()
+    return ckpt_kit.run_tests(TESTS, os.path.abspath(a.bin), a.names, a.j)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
