@@ -260,6 +260,84 @@ def a_stop_comes_before_a_reload(binary):
             assert mine == list(range(part, 2 * len(mine) + part, 2))
 
 
+def held(run):
+    """Memory in KiB, descriptors, threads of the process."""
+    with open("/proc/%d/status" % run.p.pid) as f:
+        rss = [int(x.split()[1]) for x in f if x.startswith("VmRSS")][0]
+    return (rss, len(os.listdir("/proc/%d/fd" % run.p.pid)),
+            len(os.listdir("/proc/%d/task" % run.p.pid)))
+
+
+def many_reloads_hold_nothing(binary):
+    """STREAMLUA_RELOADS of them; 40 if that is not set."""
+    most = int(os.environ.get("STREAMLUA_RELOADS", 40))
+    with Folder(binary, job(0, count=10 ** 8, rate=20000)) as f, \
+            f.start() as run:
+        time.sleep(0.4)
+        for n in range(1, most + 1):
+            broken = n % 4 == 0
+            f.write("job.lua", job("=" if broken else n, count=10 ** 8,
+                                   rate=20000))
+            hup(run)
+            wait(run, "reload %d %s" % (n, "refused" if broken else
+                                        "accepted"))
+            if n == 20:
+                before = held(run)
+        after = held(run)
+        assert after[1:] == before[1:], (before, after)
+        assert after[0] < 1.1 * before[0], \
+            (before, after)
+        run.p.send_signal(signal.SIGTERM)
+        run.end(0)
+
+
+def a_savepoint_and_a_reload_wait_for_each_other(binary):
+    with Folder(binary, job(0, count=400000, rate=20000)) as f, \
+            f.start() as run:
+        time.sleep(0.5)
+        for n in range(1, 5):
+            f.write("job.lua", job(n, count=400000, rate=20000))
+            save = subprocess.Popen(
+                [binary, "savepoint", "job", "--to", "save-%d" % n],
+                cwd=f.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(0.01 * n)
+            hup(run)
+            wait(run, "reload %d accepted" % n)
+            _, err = save.communicate(timeout=60)
+            # Made of one of the two, or told to come again.
+            assert save.returncode in (0, 75), err
+        run.p.send_signal(signal.SIGTERM)
+        run.end(0)
+
+
+AWAY = """local s = require "streamlua"
+local job = s.job("job", { checkpoint = { interval = "50ms" },
+  restart = { initial_backoff = "1500ms", max_backoff = "1500ms" } })
+job:source("in", s.generator { rate = 1000, fields = { i = s.gen.sequence {} }
+  }):sink("out", s.sink { write = function(rows)
+    if io.open("away") then error(s.retriable("the outside is away")) end
+  end })
+return job
+"""
+
+
+def a_reload_during_a_restart_is_answered(binary):
+    with Folder(binary, AWAY) as f, f.start() as run:
+        time.sleep(0.5)
+        f.write("away", "")
+        wait(run, "restart 1 in 1500 ms")
+        _, err = verb(f, "reload", "job", code=75)
+        assert "the job is starting again; try again later" in err, err
+        hup(run)  # is done when the job runs again
+        os.remove(f.at("away"))
+        wait(run, "reload 1 accepted")
+        assert run.text().index("restart 1: goes on") < \
+            run.text().index("reload 1: loading")
+        run.p.send_signal(signal.SIGTERM)
+        run.end(0)
+        assert f.summary()["restarts"] == 1
+
+
 STDIN = """local s = require "streamlua"
 local v = %(v)s
 local job = s.job "job"
