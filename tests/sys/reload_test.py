@@ -285,8 +285,9 @@ def many_reloads_hold_nothing(binary):
                 before = held(run)
         after = held(run)
         assert after[1:] == before[1:], (before, after)
-        assert after[0] < 1.1 * before[0], \
-            (before, after)
+        # A sanitizer keeps what is freed.
+        plain = "sanitizer     no" in verb(f, "version")[0]
+        assert after[0] < 1.1 * before[0] or not plain, (before, after)
         run.p.send_signal(signal.SIGTERM)
         run.end(0)
 
