@@ -15,6 +15,7 @@ local loaded = false
 local any = setmetatable({}, { mark = "any", __tostring = function() return "any" end, __metatable = false })
 local approx_mt = { mark = "approx", __metatable = false }
 local tombstone_mt = { mark = "tombstone", __metatable = false }
+local tombstones = setmetatable({}, { __mode = "k" })
 
 local function approx(value, eps)
   local place = where()
@@ -27,7 +28,9 @@ end
 local function tombstone(fields)
   if fields == nil then fields = {} end
   if type(fields) ~= "table" then expected(where(), "tombstone", "argument", "a table of fields", fields) end
-  return setmetatable({ fields }, tombstone_mt)
+  local o = setmetatable({ fields }, tombstone_mt)
+  tombstones[o] = true
+  return o
 end
 
 api.any, api.approx, api.tombstone = any, approx, tombstone
@@ -173,6 +176,9 @@ function T.expect(_, sink, rows, t)
     end
     for i, row in ipairs(rows) do
       if type(row) ~= "table" then expected(where(), "expect", "row " .. i, "a table of fields", row) end
+      if #row > 0 and not tombstones[row] then
+        fail(where(), "expect", "row %d: expected a table of fields, got a list or t.approx", i)
+      end
       list[i] = row
     end
   elseif type(rows) ~= "string" then

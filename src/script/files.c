@@ -170,7 +170,7 @@ script_files_read(struct script_files *f, enum script_file_kind kind,
     struct entry *n = find(f, kind, path);
     struct buf text;
     FILE *in;
-    int r;
+    int r, cause;
 
     if (n != NULL && n->file.missing)
         return cannot_open(path, n->cause, e);
@@ -187,9 +187,10 @@ script_files_read(struct script_files *f, enum script_file_kind kind,
     }
     in = fopen(path, "rbe");
     if (in == NULL) {
+        cause = errno;
         n = add(f, kind, path);
         n->file.missing = true;
-        n->cause = errno;
+        n->cause = cause;
         return cannot_open(path, n->cause, e);
     }
     buf_init(&text);

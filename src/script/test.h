@@ -1,11 +1,11 @@
 /*
  * Test files: Lua that drives a job under `streamlua test`.
  *
- * A test file is loaded as a job file is (same libraries, same seals, same
- * caps), but its tree lists cases: { cases = [ { name, place, faults, job,
- * run, ... } ] }, made by lua/streamlua/testfile.lua. What a case asks of the
- * machine goes through one call by name; what the calls mean is said in
- * testing/session.c.
+ * A test file is loaded by script_load() as a job file is (same libraries, same
+ * seals, same caps); script_conf.test_call makes it one. Its tree lists cases:
+ * { cases = [ { name, place, faults, job, run, ... } ] }, made by
+ * lua/streamlua/testfile.lua. What a case asks of the machine goes through one
+ * call by name; what the calls mean is said in testing/session.c.
  *
  * Thread: one, the owner of the script.
  */
@@ -24,13 +24,6 @@ enum script_test_mark {
  * be a list. */
 enum { TEST_EMPTY = 1 };
 
-/**
- * Load a test file.
- * @param conf as of a job; test_call must be set.
- * @return as script_load(). script_job() gives the tree.
- */
-MUST_USE int script_test_load(const struct script_conf *conf,
-                              struct script **ret, struct err *e);
 /**
  * Call the function of a case.
  * @param func OPT_FUNC `run` of the case. @param limit_ms how long it may

@@ -1,5 +1,6 @@
 #include "script/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "script/calls_impl.h"
@@ -18,6 +19,18 @@ struct to_tree {
 };
 
 static struct opt *value_lj(const struct to_tree *t, int index, int depth);
+
+/* Refuse the key at `index` of a table that is neither list nor map. */
+static void
+bad_key_lj(lua_State *L, int index)
+{
+    const char *type = luaL_typename(L, index);
+
+    (void)luaL_error(L,
+                     "the names of fields are strings, got %s %s; a list has "
+                     "no gaps and no names",
+                     type, luaL_tolstring(L, index, NULL));
+}
 
 /* The list at `index`. */
 static struct opt *
@@ -42,11 +55,7 @@ map_lj(const struct to_tree *t, int index, int depth, bool marked)
     lua_pushnil(t->L);
     while (lua_next(t->L, index) != 0) {
         if (lua_type(t->L, -2) != LUA_TSTRING)
-            (void)luaL_error(t->L,
-                             "the names of fields are strings, got %s %s; a "
-                             "list has no gaps and no names",
-                             luaL_typename(t->L, -2),
-                             luaL_tolstring(t->L, -2, NULL));
+            bad_key_lj(t->L, -2);
         opt_add(t->a, o, lua_tostring(t->L, -2),
                 value_lj(t, lua_gettop(t->L), depth));
         lua_pop(t->L, 1);
@@ -101,6 +110,9 @@ table_lj(const struct to_tree *t, int index, int depth)
                              "a table has either names or elements, got "
                              "element 1 and name \"%s\"",
                              lua_tostring(L, -2));
+        if (!lua_isinteger(L, -2) || lua_tointeger(L, -2) < 1 ||
+            lua_tointeger(L, -2) > (lua_Integer)lua_rawlen(L, index))
+            bad_key_lj(L, -2);
         lua_pop(L, 1);
     }
     return list_lj(t, index, depth + 1);
@@ -205,20 +217,14 @@ script_test_call_lj(lua_State *L)
     args = map_lj(&t, 2, 0, true);
     if (s->conf.test_call(s->conf.test_arg, luaL_checkstring(L, 1), args, where,
                           &c->tmp, &ret, &e) != 0) {
-        lua_pushfstring(L, "%s: %s", where, e.msg);
+        lua_pushfstring(L, e.hint[0] != '\0' ? "%s: %s (%s)" : "%s: %s", where,
+                        e.msg, e.hint);
         return lua_error(L);
     }
     if (ret == NULL)
         return 0;
     push_lj(c, L, ret);
     return 1;
-}
-
-int
-script_test_load(const struct script_conf *conf, struct script **ret,
-                 struct err *e)
-{
-    return script_load(conf, ret, e);
 }
 
 int
@@ -239,9 +245,13 @@ script_test_run(struct script *s, int func, int64_t limit_ms, struct err *e)
     if (r == LUA_OK)
         return 0;
     (void)script_take_error(s, e);
-    if (over)
-        (void)err_context(e, "the case did not end within %lld ms",
-                          (long long)limit_ms);
+    if (over) {
+        (void)snprintf(e->msg, sizeof e->msg,
+                       "the case did not end within %lld ms (option timeout "
+                       "of test.case)",
+                       (long long)limit_ms);
+        e->hint[0] = '\0';
+    }
     lua_settop(L, c->base + CALLS_SLOTS);
     return ERR_RECORD;
 }

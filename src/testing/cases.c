@@ -1,5 +1,6 @@
 #include "testing/cases.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,8 +59,7 @@ load_script(struct script_conf *conf, struct script **ret, struct err *e)
     if (r != 0)
         return r;
     conf->text = text;
-    r = conf->test_call != NULL ? script_test_load(conf, ret, e)
-                                : script_load(conf, ret, e);
+    r = script_load(conf, ret, e);
     free(text);
     return r;
 }
@@ -333,8 +333,8 @@ write_coverage(const struct runner *run, struct err *e)
         if (f != NULL && fclose(f) != 0)
             ok = false;
         if (!ok)
-            r = err_set(e, ERR_IO, "cannot write the coverage to '%s'",
-                        run->conf->coverage);
+            r = err_set(e, ERR_IO, "cannot write the coverage to '%s': %s",
+                        run->conf->coverage, strerror(errno));
     }
     buf_fini(&text);
     return r;

@@ -146,11 +146,21 @@ match_ordered(struct compare *c)
 
 /* ---- what differs ---- */
 
-/* The fields of a row; those of a tombstone. */
+static bool
+is_tombstone(const struct opt *row)
+{
+    return row->type == OPT_FUNC && row->i == TEST_TOMBSTONE;
+}
+
+/* The fields of a row; those of a tombstone. What is no row has none. */
 static const struct opt *
 fields_of(const struct opt *row)
 {
-    return row->type == OPT_FUNC && row->i == TEST_TOMBSTONE ? row->first : row;
+    static const struct opt no_fields = {.type = OPT_MAP};
+
+    if (is_tombstone(row))
+        row = row->first;
+    return row->type == OPT_MAP ? row : &no_fields;
 }
 
 /* Number of fields in which they are the same, and in which not. */
@@ -239,14 +249,14 @@ static void
 put_pair(const struct compare *c, size_t w, size_t g, struct buf *out)
 {
     const struct opt *a = fields_of(c->want[w]), *b = fields_of(c->got[g]);
+    bool want_one = is_tombstone(c->want[w]), got_one = is_tombstone(c->got[g]);
     const struct opt *f, *o;
 
     put_row(out, '-', c->want[w]);
     put_row(out, '+', c->got[g]);
-    if ((a == c->want[w]) != (b == c->got[g]))
+    if (want_one != got_one)
         buf_addf(out, "    expected %s tombstone, got %s\n",
-                 a == c->want[w] ? "no" : "a",
-                 a == c->want[w] ? "one" : "a row");
+                 want_one ? "a" : "no", want_one ? "a row" : "one");
     for (f = a->first; f != NULL; f = f->next) {
         o = opt_get(b, f->name);
         if (o == NULL || !value_equal(f, o, false))

@@ -257,8 +257,11 @@ sim_state(struct sim *s, const char *step, const char *key_json,
     struct state_rows rows;
     struct state_view v;
     const struct home *h;
-    int r = look(s, e);
+    int r;
 
+    /* The first round says which steps keep state, though they have none. */
+    s->dirty = s->dirty || s->queues.kept == 0;
+    r = look(s, e);
     if (r != 0)
         return r;
     h = &box_job(s->box)->run->home;

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
+#include "format/json.h"
 
 struct result {
     size_t file; /* index in files */
@@ -192,12 +194,18 @@ put_junit(const struct report *r)
     (void)fputs("</testsuites>\n", r->out);
 }
 
-/* Bytes that are no text: a name or a row may hold any. Each becomes "?". */
+/* A name or a row may hold any bytes. Control characters become "?", what is no
+ * UTF-8 U+FFFD. */
 static char *
 dup_text(const char *s)
 {
-    char *text = mem_strdup(s), *p;
+    struct buf b;
+    char *text, *p;
 
+    buf_init(&b);
+    json_put_utf8(&b, s, strlen(s));
+    text = mem_strdup(buf_cstr(&b));
+    buf_fini(&b);
     for (p = text; *p != '\0'; p++)
         if (((unsigned char)*p < 0x20 && *p != '\n' && *p != '\t') ||
             *p == 0x7f)

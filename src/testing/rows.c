@@ -83,6 +83,8 @@ rows_read(const char *text, size_t len, struct arena *a, struct opt **ret,
         if (strspn(text + at, " \t\r") >= end - at)
             continue;
         r = value_from_json(text + at, end - at, a, &row, e);
+        if (r == 0 && row->type != OPT_MAP)
+            r = err_set(e, ERR_USAGE, "a row is a JSON object");
         if (r != 0)
             return err_context(e, "line %zu", n);
         opt_add(a, list, NULL, row);

@@ -238,6 +238,30 @@ MIXED = GOOD.replace("a sum", 'a sum & <1> #2 \\"x\\"') + \
     'test.case("bad", function(t) t:expect("out", { { a = "<&>" } }) end)\n'
 
 
+def what_stands_where_rows_stand_is_told_not_compared():
+    push = ('t:push("in", { k = "a", v = 1, ts = 0 })\n'
+            't:advance_watermark(59999)\n')
+    for rows in "{ 1 }", "t.approx(1)":
+        out = case(push + 't:expect("out", { %s })' % rows)
+        assert "job_test.lua:6: expect: row 1: expected a table of fields" \
+            in out, out
+    for text in '1', '"x"', '[1]', 'null':
+        out = case(push + 't:expect("out", "r.jsonl")',
+                   more={"r.jsonl": '{"a":1}\n' + text + "\n"})
+        assert "job_test.lua:6: r.jsonl: line 2: a row is a JSON object" \
+            in out, out
+
+
+def keys_that_no_record_has_are_refused():
+    for table, key in (("{ [1.5] = 1 }", "number 1.5"),
+                       ("{ [2] = 1 }", "number 2"),
+                       ("{ 1, 2, [5] = 3 }", "number 5"),
+                       ("{ 1, [true] = 3 }", "boolean true")):
+        out = case('t:push("in", { k = %s })' % table)
+        assert "names of fields are strings, got %s;" % key in out, out
+    case('t:push("in", { k = "a", v = 1, l = { 1, nil, 3 }, ts = 0 })', rc=0)
+
+
 def tap_is_tap():
     out, _, _ = run({"job.lua": SUMS, "job_test.lua": MIXED}, "--output=tap",
                     rc=1)
@@ -275,6 +299,12 @@ def junit_is_xml():
     failure = cases[1].find("failure")
     assert '- {"a":"<&>"}' in failure.text, failure.text
     assert failure.get("message").startswith("job_test.lua:"), failure.attrib
+    out, _, _ = run({"job.lua": SUMS, "job_test.lua": HEAD + 'test.case('
+                     '"a\\xff\\0b\\1", function(t) t:fail "\\xfe" end)\n'},
+                    "--output", "junit", rc=1)
+    case_ = xml.etree.ElementTree.fromstring(out).find("*/testcase")
+    assert case_.get("name").startswith("a\ufffd"), case_.attrib
+    assert "\ufffd" in case_.find("failure").text, out
 
 
 def expected_rows_in_a_file_are_written_by_update():
@@ -283,7 +313,8 @@ def expected_rows_in_a_file_are_written_by_update():
     row = '{"k":"a","n":2,"total":3,"window_end":60000,"window_start":0}\n'
     files = {"job.lua": SUMS, "job_test.lua": text}
     out, _, _ = run(files, rc=1)
-    assert "cannot open 'rows.jsonl'" in out, out
+    assert re.search(r"cannot open 'rows\.jsonl': .* \(--update writes it\)",
+                     out), out
     _, _, left = run(files, "--update")
     assert left["rows.jsonl"] == row, left
     run({**files, "rows.jsonl": row})
@@ -417,7 +448,8 @@ def what_does_not_end_is_stopped():
     forever = "while true do pcall(function() while true do end end) end"
     began = time.monotonic()
     out = case(forever, options=', { timeout = "100ms" }')
-    assert ("job_test.lua:4: the case did not end within 100 ms" in out), out
+    assert ("job_test.lua:4: the case did not end within 100 ms (option "
+            "timeout of test.case)\n" in out), out
     out = case('t:push("in", { k = "a", v = 1, ts = 0 })', SUMS.replace(
         ":key_by", ":filter(function(e) %s end)\n   :key_by" % forever).replace(
             '"sums"', '("sums", { lua = { call_timeout = "100ms" } })'))
@@ -567,6 +599,8 @@ TESTS = [
     nothing_to_run_is_a_failure,
     folders_files_and_jobs_name_tests,
     a_filter_takes_the_cases_whose_names_hold_it,
+    what_stands_where_rows_stand_is_told_not_compared,
+    keys_that_no_record_has_are_refused,
     tap_is_tap,
     junit_is_xml,
     expected_rows_in_a_file_are_written_by_update,

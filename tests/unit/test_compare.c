@@ -200,6 +200,25 @@ the_nearest_rows_stand_beside_each_other(void **state)
             "+ {\"k\":\"c\"}\n");
 }
 
+/* They reach compare only by a mistake, which is to be told. */
+static void
+what_is_no_row_has_no_fields(void **state)
+{
+    struct opt *want = opt_new_list(&arena);
+    struct compare_conf conf = {0};
+    struct buf out;
+
+    (void)state;
+    buf_init(&out);
+    opt_add(&arena, want, NULL, mark(TEST_APPROX, "[1,0.5]"));
+    opt_add(&arena, want, NULL, value("[1]"));
+    assert_false(compare_rows(want, rows("{\"a\":1}"), &conf, &out));
+    assert_string_equal(buf_cstr(&out), "2 of 2 rows missing, 1 unexpected\n"
+                                        "- approx(1, 0.5)\n- [1]\n"
+                                        "+ {\"a\":1}\n");
+    buf_fini(&out);
+}
+
 static void
 many_differences_are_counted(void **state)
 {
@@ -276,6 +295,8 @@ main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(
             the_nearest_rows_stand_beside_each_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_no_row_has_no_fields, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(many_differences_are_counted, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(

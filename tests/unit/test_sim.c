@@ -548,6 +548,22 @@ state_is_shown_as_the_verb_shows_it(void **state)
 }
 
 static void
+state_is_asked_for_before_anything_came(void **state)
+{
+    struct box_rig r;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b);
+    rig_up(&r, late_job);
+    assert_string_equal(look_state(&r, "agg", "\"a\"", NULL), "");
+    assert_int_equal(sim_state(r.sim, "in", "1", NULL, &b, &err), ERR_USAGE);
+    assert_non_null(strstr(err.msg, "those that do: agg"));
+    rig_down(&r);
+    buf_fini(&b);
+}
+
+static void
 state_of_functions_and_timers_is_shown(void **state)
 {
     struct box_rig r;
@@ -672,6 +688,7 @@ main(void)
         cmocka_unit_test(refused_reload_leaves_the_old_code),
         cmocka_unit_test(restart_changes_how_wide_the_job_is),
         cmocka_unit_test(state_is_shown_as_the_verb_shows_it),
+        cmocka_unit_test(state_is_asked_for_before_anything_came),
         cmocka_unit_test(state_of_functions_and_timers_is_shown),
         cmocka_unit_test(lines_that_run_are_told),
         cmocka_unit_test(job_that_never_rests_is_an_error),
