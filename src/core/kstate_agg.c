@@ -21,13 +21,47 @@ kagg_why(struct kstate *k)
     return why(k);
 }
 
+/* Behind a block: the heap bytes of its accumulators that are counted. */
+static size_t *
+counted(const struct aggset *set, void *block)
+{
+    return (size_t *)(void *)((char *)block + set->size);
+}
+
+void *
+kagg_alloc(struct kstate *k, uint32_t h)
+{
+    const struct aggset *set = k->handles[h].pub.set;
+    void *block = kalloc(k, set->size + sizeof(size_t));
+
+    *counted(set, block) = 0;
+    return block;
+}
+
 void
-kagg_drop(struct kstate *k, uint32_t h, void *block)
+kagg_count(struct kstate *k, uint32_t h, void *block)
+{
+    const struct aggset *set = k->handles[h].pub.set;
+    size_t *was = counted(set, block), is = aggset_heap(set, block);
+
+    k->bytes += is - *was;
+    *was = is;
+}
+
+void
+kagg_free(struct kstate *k, uint32_t h, void *block)
 {
     const struct aggset *set = k->handles[h].pub.set;
 
-    aggset_fini(set, block);
-    kfree(k, block, set->size);
+    k->bytes -= *counted(set, block);
+    kfree(k, block, set->size + sizeof(size_t));
+}
+
+void
+kagg_drop(struct kstate *k, uint32_t h, void *block)
+{
+    aggset_fini(k->handles[h].pub.set, block);
+    kagg_free(k, h, block);
 }
 
 void
@@ -69,12 +103,13 @@ copy(struct kstate *k, uint32_t h, struct kcell *c, struct err *e)
 
     if (!k->in_call || (k->copied[h / 64] >> h % 64 & 1) != 0)
         return 0;
-    block = kalloc(k, set->size);
+    block = kagg_alloc(k, h);
     r = aggset_dup(set, c->u.p, block, e);
     if (r != 0) {
-        kfree(k, block, set->size);
+        kagg_free(k, h, block);
         return r;
     }
+    kagg_count(k, h, block);
     u = klog_add(k, UNDO_SWAP, c);
     u->h = h;
     u->old = *c;
@@ -92,7 +127,7 @@ make(struct kstate *k, uint32_t h, struct kcell *c)
     const struct aggset *set = k->handles[h].pub.set;
 
     klog_cell(k, UNDO_SWAP, h, c);
-    c->u.p = kalloc(k, set->size);
+    c->u.p = kagg_alloc(k, h);
     c->len = 0;
     aggset_init(set, c->u.p);
     k->cur->live++;
@@ -124,6 +159,7 @@ kstate_agg_add(struct kstate *k, uint32_t h, const struct val *args,
     else if ((ret = copy(k, h, c, e)) != 0)
         return ret;
     ret = aggset_add(hd->pub.set, c->u.p, args, r, e);
+    kagg_count(k, h, c->u.p);
     if (ret == 0 && hd->ttl)
         *ktime_of(c) = know(k, hd);
     if (ret != 0 && fresh) {

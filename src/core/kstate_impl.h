@@ -146,6 +146,7 @@ struct klist {
     struct kchunk **chunks;
     uint32_t n;
     size_t cap;
+    size_t bytes; /* of what its chunks hold */
 };
 
 struct khandle {
@@ -438,6 +439,11 @@ void klist_hold(struct kstate *k, uint32_t h, struct kcell *c,
 
 /* ---- kstate_agg.c ---- */
 
+/** Memory for accumulators, not initialised; free without what they own. */
+void *kagg_alloc(struct kstate *k, uint32_t h);
+void kagg_free(struct kstate *k, uint32_t h, void *block);
+/** Count anew what accumulators own. */
+void kagg_count(struct kstate *k, uint32_t h, void *block);
 /** Free accumulators. */
 void kagg_drop(struct kstate *k, uint32_t h, void *block);
 const struct err *kagg_why(struct kstate *k);

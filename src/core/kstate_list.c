@@ -3,7 +3,7 @@
 
 #include "core/kstate_impl.h"
 
-enum { DATA_FIRST = 64, LIST_FEW = 16, LEN_SIZE = 4, TIME_SIZE = 8 };
+enum { DATA_FIRST = 64, LIST_FEW = 64 << 10, LEN_SIZE = 4, TIME_SIZE = 8 };
 
 /* ---- elements ---- */
 
@@ -60,6 +60,7 @@ kchunk_append(struct kstate *k, struct kchunk *c, int64_t time,
         memcpy(data + at + head, bytes, len); /* may lie in the old data */
     if (data != c->data)
         kfree(k, c->data, c->cap);
+    c->list->bytes += cap - c->cap;
     c->data = data;
     c->cap = cap;
     c->len += head + len;
@@ -121,6 +122,7 @@ chunk_free(struct kstate *k, struct kchunk *c)
         ksave_delete(k, &c->e);
         c->list->hold = k->rounds.generation + 1;
     }
+    c->list->bytes -= c->cap;
     kfree(k, c->data, c->cap);
     kfree(k, c, sizeof *c);
 }
@@ -244,8 +246,8 @@ kstate_list_add(struct kstate *k, uint32_t h, const void *bytes, size_t len,
 
     if (len > KSTATE_VALUE_MAX)
         return kstate_too_large(k, h, len, e);
-    if (l != NULL && kcache_is_on(k) && l->n > LIST_FEW &&
-        (size_t)l->n * CHUNK_BYTES > k->cache.budget / 2)
+    if (l != NULL && kcache_is_on(k) && l->bytes > LIST_FEW &&
+        l->bytes + len > k->cache.budget / 2)
         return list_too_large(k, h, e);
     if (l == NULL) {
         struct kcell *cell = kcell_of(k, kkey_current(k), h);

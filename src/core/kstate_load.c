@@ -46,10 +46,11 @@ load_agg(struct kstate *k, struct kkey *key, uint32_t h,
 
     if (c->len != CELL_EMPTY)
         return twice(e);
-    block = kalloc(k, set->size);
+    block = kagg_alloc(k, h);
     aggset_init(set, block);
     if (!s->lost)
         r = aggset_decode(set, block, s->value.p, s->value.len, e);
+    kagg_count(k, h, block);
     if (r != 0) {
         kagg_drop(k, h, block);
         return r;

@@ -275,6 +275,78 @@ a_walk_merges_memory_and_store_in_order(void **state)
     done(&k);
 }
 
+/* What a walk gives when items it has not come to are removed, removed and
+ * put again, or put anew is what it gives where all is in memory: */
+static uint32_t
+walk_and_write(struct kstate *k, char *last)
+{
+    struct kstate_bytes key, value;
+    struct kstate_iter i;
+    uint32_t n = 0;
+
+    kstate_map_begin(k, 0, &i);
+    for (last[0] = '\0'; kstate_map_next(k, &i, &key, &value); n++) {
+        char text[40];
+
+        (void)snprintf(text, sizeof text, "%.*s", (int)key.len,
+                       (const char *)key.p);
+        assert_true(strcmp(last, text) < 0);
+        memcpy(last, text, sizeof text);
+        assert_true(value.len == 4 || strncmp(text, "item-00500", 10) == 0);
+        if (strcmp(text, "item-00010") == 0) {
+            assert_true(remove_text(k, 0, "item-00011"));
+            put_text(k, 0, "item-00011", "again"); /* it is another one */
+            put_text(k, 0, "item-00012x", "new");
+            assert_true(remove_text(k, 0, "item-00013"));
+            put_text(k, 0, "item-00500", "changed");
+            assert_true(remove_text(k, 0, "item-00010")); /* where it stands */
+            put_text(k, 0, "item-00010", "again");
+            assert_true(remove_text(k, 0, "item-00005")); /* behind it */
+            put_text(k, 0, "item-00005", "again");
+        }
+        assert_string_not_equal(text, "item-00011");
+    }
+    return n;
+}
+
+static void
+a_walk_does_not_give_what_was_removed_and_put_again_during_it(void **state)
+{
+    static const size_t budgets[] = {1, BUDGET / 4, 1 << 24};
+    struct kstate_handle h = map_handle(-1);
+    char last[40];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+        struct kstate *k = state_of(&h, 1, budgets[i]);
+        int round;
+
+        fill_map(k, 1000);
+        for (round = 0; round < 2; round++) {
+            enter(k, 1);
+            kstate_begin(k);
+            assert_int_equal(walk_and_write(k, last), 998);
+            assert_string_equal(last, "item-00999");
+            assert_int_equal(walk_map(k, last), 1000);
+            kstate_undo(k); /* and all of it is undone */
+        }
+        enter(k, 1);
+        kstate_begin(k);
+        assert_int_equal(walk_and_write(k, last), 998);
+        kstate_commit(k);
+        for (round = 0; round < 2; round++) {
+            enter(k, 1);
+            kstate_begin(k);
+            assert_int_equal(walk_map(k, last), 1000);
+            kstate_commit(k);
+            empty(k);
+            assert_int_equal(disk.n, 1000);
+        }
+        done(&k);
+    }
+}
+
 static void
 clearing_a_map_deletes_what_only_the_store_has(void **state)
 {
@@ -340,6 +412,79 @@ a_list_comes_back_whole_and_one_beyond_half_the_budget_is_refused(void **state)
         n--;
     assert_int_equal(n, 0);
     done(&k);
+}
+
+/* Elements of a chunk each, too: it is bytes that count. */
+static void
+a_list_of_large_elements_is_refused_beyond_half_the_budget(void **state)
+{
+    enum { LARGE = 20000 };
+    struct kstate_handle h = list_handle();
+    struct kstate *k = state_of(&h, 1, 4 * BUDGET);
+    char *bytes = mem_zalloc(LARGE);
+    uint32_t n = 0;
+    struct err e;
+    int r = 0;
+
+    (void)state;
+    err_clear(&e);
+    for (; r == 0 && n < 100; n += r == 0) {
+        enter(k, 1);
+        r = kstate_list_add(k, 0, bytes, LARGE, &e);
+    }
+    assert_int_equal(r, ERR_RECORD);
+    assert_true(n * (size_t)LARGE <= 2 * BUDGET);
+    enter(k, 1);
+    kstate_clear(k, 0);
+    assert_int_equal(kstate_list_add(k, 0, bytes, LARGE, &e), 0);
+    free(bytes);
+    done(&k);
+}
+
+/* What accumulators own counts and leaves, in a call, after it, undone. */
+static void
+sets_of_accumulators_count_as_state_and_leave_it(void **state)
+{
+    struct kstate_handle h = {
+        .name = "a", .kind = KSTATE_AGG, .id = 2, .ttl_ms = -1};
+    struct arena arena;
+    struct aggset *set;
+    struct opt *list;
+    struct kstate *k;
+    size_t empty_bytes, full;
+    uint32_t i;
+
+    (void)state;
+    arena_init(&arena);
+    list = opt_new_list(&arena);
+    (void)util_call(&arena, list, "count_distinct", 1);
+    h.set = set = util_set(list);
+    k = state_of(&h, 1, BUDGET);
+    empty_bytes = kstate_bytes(k);
+    for (i = 0; i < 2 * MANY; i++) {
+        struct val v = val_int(i);
+        struct err e;
+
+        enter(k, 1);
+        kstate_begin(k);
+        assert_int_equal(kstate_agg_add(k, 0, &v, NULL, &e), 0);
+        if (i % 1000 != 0)
+            kstate_commit(k);
+        else
+            kstate_undo(k);
+        i += i < MANY ? 99 : 0;
+    }
+    full = kstate_bytes(k);
+    assert_true(full > empty_bytes + MANY * sizeof(int64_t));
+    empty(k);
+    assert_true(kstate_bytes(k) < BUDGET / 2);
+    enter(k, 1);
+    kstate_clear(k, 0);
+    empty(k);
+    assert_true(kstate_bytes(k) < BUDGET / 2);
+    done(&k);
+    aggset_free(&set);
+    arena_fini(&arena);
 }
 
 static void
@@ -517,9 +662,14 @@ main(void)
             what_was_deleted_does_not_come_back_before_the_round_is_durable),
         cmocka_unit_test(an_entry_of_a_map_is_read_without_the_others),
         cmocka_unit_test(a_walk_merges_memory_and_store_in_order),
+        cmocka_unit_test(
+            a_walk_does_not_give_what_was_removed_and_put_again_during_it),
         cmocka_unit_test(clearing_a_map_deletes_what_only_the_store_has),
         cmocka_unit_test(
             a_list_comes_back_whole_and_one_beyond_half_the_budget_is_refused),
+        cmocka_unit_test(
+            a_list_of_large_elements_is_refused_beyond_half_the_budget),
+        cmocka_unit_test(sets_of_accumulators_count_as_state_and_leave_it),
         cmocka_unit_test(what_expired_in_the_store_is_deleted_in_pieces),
         cmocka_unit_test(
             what_the_store_has_without_a_time_counts_from_the_first_pass),
