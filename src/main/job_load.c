@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "run/prepare.h"
+
 enum { PARALLELISM_MAX = 32768, LOAD_TIMEOUT_MS = 5000 };
 
 static uint32_t
@@ -12,25 +14,6 @@ cores(void)
     long n = sysconf(_SC_NPROCESSORS_ONLN);
 
     return n < 1 ? 1 : (uint32_t)n;
-}
-
-/* A job file that came from stdin cannot also read its records there. */
-static int
-check_stdin(const struct cli *c, const struct plan *p, struct err *e)
-{
-    const struct plan_step *s;
-    uint32_t i;
-
-    if (strcmp(c->operand, "-") != 0)
-        return 0;
-    for (i = 0; i < p->step_count; i++) {
-        s = &p->steps[i];
-        if (s->kind == STEP_SOURCE && opt_is(s->opts, "connector", "stdin"))
-            return err_set(e, ERR_USAGE,
-                           "FILE - cannot be used with s.stdin (source %s)",
-                           s->name);
-    }
-    return 0;
 }
 
 static bool
@@ -95,7 +78,7 @@ job_load(struct cli *c, struct job_load *ret, struct err *e)
     pc.cores = cores();
     pc.bounded = cli_has(c, FLAG_BOUNDED);
     if (plan_build(script_job(ret->script), &pc, &ret->plan, e) != 0 ||
-        check_stdin(c, ret->plan, e) != 0)
+        prepare_check_stdin(c->operand, ret->plan, e) != 0)
         return e->code;
     return check_second_load(&sc, ret->script, e);
 }

@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
 
 enum { WATCH_NS = 20 * 1000 * 1000 };
@@ -30,31 +29,6 @@ on_wakeup(struct ev_loop *loop, ev_async *w, int events)
     ev_break(loop, EVBREAK_ONE);
 }
 
-static void
-watch_script(struct script *s, int64_t now_ns)
-{
-    const char *step;
-    int64_t ns;
-
-    if (s == NULL || !script_watch(s, now_ns))
-        return;
-    step = script_held(s, now_ns, &ns);
-    if (step != NULL)
-        log_line(LOG_WARN, "held by %s for %llds", step,
-                 (long long)(ns / 1000000000));
-}
-
-static void
-watch_scripts(const struct job *j)
-{
-    int64_t now_ns = clock_real_ns();
-    uint32_t i, k;
-
-    for (i = 0; i < j->plan->chain_count; i++)
-        for (k = 0; k < j->plan->chains[i].parallelism; k++)
-            watch_script(j->subtasks[i][k].script, now_ns);
-}
-
 static void *
 watchdog_main(void *arg)
 {
@@ -71,7 +45,7 @@ watchdog_main(void *arg)
         }
         (void)pthread_cond_timedwait(&b->more, &b->lock, &t);
         if (b->built)
-            watch_scripts(&b->job);
+            job_watch_scripts(&b->job);
     }
     (void)pthread_mutex_unlock(&b->lock);
     return NULL;

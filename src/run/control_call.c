@@ -6,74 +6,13 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "format/json.h"
+#include "format/json_opt.h"
 #include "run/control.h"
 #include "run/control_impl.h"
 
 enum { READ_CHUNK = 16 * 1024 };
 
 /* --- objects -------------------------------------------------------------- */
-
-static struct opt *read_value(struct arena *a, const struct val *v,
-                              struct err *e);
-
-/* Whether map `o` has a member of that name already. */
-static bool
-has_member(const struct opt *o, const struct val *name)
-{
-    const struct opt *m;
-
-    for (m = o->first; m != NULL; m = m->next)
-        if (strlen(m->name) == name->len &&
-            memcmp(m->name, name->u.s, name->len) == 0)
-            return true;
-    return false;
-}
-
-static struct opt *
-read_members(struct arena *a, const struct val *v, struct err *e)
-{
-    bool map = v->type == VAL_MAP;
-    struct opt *o = map ? opt_new_map(a) : opt_new_list(a), *child;
-    struct json_walk w;
-    struct val name, value;
-    int r;
-
-    json_walk_init(&w, v->u.s, v->len, BIGINT_FLOAT, a);
-    while ((r = json_walk_next(&w, map ? &name : NULL, &value, NULL, NULL,
-                               e)) == 1) {
-        if (map && has_member(o, &name))
-            continue;
-        child = read_value(a, &value, e);
-        if (child == NULL)
-            return NULL;
-        opt_add(a, o, map ? arena_dup(a, name.u.s, name.len) : NULL, child);
-    }
-    return r == 0 ? o : NULL;
-}
-
-/* NULL after an error in the text. */
-static struct opt *
-read_value(struct arena *a, const struct val *v, struct err *e)
-{
-    struct opt *o;
-
-    if (v->type == VAL_LIST || v->type == VAL_MAP)
-        return read_members(a, v, e);
-    if (v->type == VAL_STR)
-        return opt_new_str(a, v->u.s, v->len);
-    if (v->type == VAL_INT)
-        return opt_new_int(a, v->u.i);
-    o = opt_new(a);
-    if (v->type == VAL_BOOL) {
-        o->type = OPT_BOOL;
-        o->i = v->u.b;
-    } else if (v->type == VAL_DBL) {
-        o->type = OPT_DBL;
-        o->d = v->u.d;
-    }
-    return o;
-}
 
 int
 control_read(const char *text, size_t len, struct arena *a, struct opt **ret,
@@ -90,7 +29,8 @@ control_read(const char *text, size_t len, struct arena *a, struct opt **ret,
     if (json_value_plain(text, len, BIGINT_FLOAT, a, &v, e) == 0) {
         if (v.type != VAL_MAP)
             return err_set(e, ERR_USAGE, "no JSON object");
-        o = read_value(a, &v, e);
+        if (json_opt(&v, BIGINT_FLOAT, a, &o, e) != 0)
+            o = NULL;
     }
     if (o == NULL) {
         (void)err_context(e, "no JSON object");

@@ -121,33 +121,6 @@ on_tick(struct ev_loop *loop, ev_timer *w, int events)
     ev_break(loop, EVBREAK_ONE);
 }
 
-/* Interrupt user code that overruns; say so when it cannot be. */
-static void
-watch_script(struct script *s, int64_t now_ns)
-{
-    const char *step;
-    int64_t ns;
-
-    if (!script_watch(s, now_ns))
-        return;
-    step = script_held(s, now_ns, &ns);
-    if (step != NULL)
-        log_line(LOG_WARN, "held by %s for %llds", step,
-                 (long long)(ns / 1000000000));
-}
-
-static void
-watch_scripts(struct job *j, int64_t now_ns)
-{
-    uint32_t i, k;
-
-    for (i = 0; i < j->plan->chain_count; i++)
-        for (k = 0; k < j->plan->chains[i].parallelism; k++)
-            if (j->subtasks[i][k].script != NULL)
-                watch_script(j->subtasks[i][k].script, now_ns);
-    watch_script(j->script, now_ns);
-}
-
 static int
 tick_connectors(struct job *j, struct err *e)
 {
@@ -204,10 +177,10 @@ check_stop_timeout(struct job *j, int64_t now_ms)
 static int
 do_tick(struct job *j, int64_t *last_connectors, struct err *e)
 {
-    int64_t now_ns = clock_mono_ns(), now_ms = now_ns / 1000000;
+    int64_t now_ms = clock_mono_ms();
     int r;
 
-    watch_scripts(j, now_ns);
+    job_watch_scripts(j);
     if (now_ms - *last_connectors >= CONNECTOR_TICK_MS) {
         *last_connectors = now_ms;
         r = tick_connectors(j, e);
@@ -304,7 +277,7 @@ join_slots(struct job *j)
 
     while (!slots_ended(j)) {
         (void)ev_run(j->run->loop, 0);
-        watch_scripts(j, clock_mono_ns());
+        job_watch_scripts(j);
     }
     for (i = 0; i < j->slot_count; i++)
         slot_join(&j->slots[i]);
@@ -389,7 +362,7 @@ finish_rounds(struct job *j, struct err *e)
         if (r <= 0)
             break;
         (void)ev_run(j->run->loop, 0);
-        watch_scripts(j, clock_mono_ns());
+        job_watch_scripts(j);
         check_stop_timeout(j, clock_mono_ms());
     }
     if (r < 0)

@@ -486,3 +486,29 @@ job_close(struct job *j)
     script_free(&j->script);
     (void)pthread_mutex_destroy(&j->failure_lock);
 }
+
+static void
+watch_script(struct script *s, int64_t now_ns)
+{
+    const char *step;
+    int64_t ns;
+
+    if (s == NULL || !script_watch(s, now_ns))
+        return;
+    step = script_held(s, now_ns, &ns);
+    if (step != NULL)
+        log_line(LOG_WARN, "held by %s for %llds", step,
+                 (long long)(ns / 1000000000));
+}
+
+void
+job_watch_scripts(const struct job *j)
+{
+    int64_t now_ns = clock_real_ns();
+    uint32_t i, k;
+
+    for (i = 0; i < j->plan->chain_count; i++)
+        for (k = 0; k < j->plan->chains[i].parallelism; k++)
+            watch_script(j->subtasks[i][k].script, now_ns);
+    watch_script(j->script, now_ns);
+}

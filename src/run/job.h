@@ -168,6 +168,9 @@ void counters_forget(struct named_counters *c);
 /** Free what job_fit_counters() made. */
 void run_free_counters(struct run *run);
 
+/** Interrupt user code that overruns by real time; say so when it cannot be.
+ * @thread coordinator, or the watchdog of a box. */
+void job_watch_scripts(const struct job *j);
 /** The subtasks of a step's chain; count = its parallelism. */
 struct subtask *job_subtasks(const struct job *j, uint32_t chain);
 

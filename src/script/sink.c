@@ -13,6 +13,7 @@
  * | broken               | a commit that failed      | kept      | never    |
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,24 @@ start(struct sink_task *t, struct err *e)
 
 /* ---- the target's round ---- */
 
+static int
+no_round(lua_State *L, int first, struct err *e)
+{
+    char got[40];
+
+    if (lua_isinteger(L, first))
+        (void)snprintf(got, sizeof got, "%lld",
+                       (long long)lua_tointeger(L, first));
+    else if (lua_type(L, first) == LUA_TNUMBER)
+        (void)snprintf(got, sizeof got, "%.14g", lua_tonumber(L, first));
+    else
+        (void)snprintf(got, sizeof got, "a %s", luaL_typename(L, first));
+    return err_record(e, CAUSE_USER_ERROR,
+                      "returned %s; expected the integer that commit() was "
+                      "given, or nil (tonumber() makes one of a column's text)",
+                      got);
+}
+
 /* Judge what last_round() returned: nil, or the round and perhaps a token. */
 static int
 take_round(struct sink_task *t, int first, struct conn_round *ret,
@@ -123,11 +142,7 @@ take_round(struct sink_task *t, int first, struct conn_round *ret,
         return 0;
     n = lua_tointegerx(L, first, &is_int);
     if (lua_type(L, first) != LUA_TNUMBER || !is_int || n < 0)
-        return err_record(e, CAUSE_USER_ERROR,
-                          "returned a %s; expected the integer that commit() "
-                          "was given, or nil (tonumber() makes one of a "
-                          "column's text)",
-                          luaL_typename(L, first));
+        return no_round(L, first, e);
     if (lua_type(L, first + 1) == LUA_TSTRING)
         token = lua_tolstring(L, first + 1, &len);
     else if (!lua_isnil(L, first + 1))

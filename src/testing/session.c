@@ -520,7 +520,8 @@ session_call(void *arg, const char *call, const struct opt *args,
         *ret = c.ret;
         return r;
     }
-    return err_set(e, ERR_USAGE, "t:%s is not available in this version", call);
+    return err_set(e, ERR_INTERNAL, "the engine has no call %s for tests",
+                   call);
 }
 
 const char *

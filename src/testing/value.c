@@ -5,61 +5,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "format/json.h"
+#include "format/json_opt.h"
 #include "script/test.h"
-
-static int from_val(const struct val *v, struct arena *a, struct opt **ret,
-                    struct err *e);
-
-static int
-from_container(const struct val *v, struct arena *a, struct opt **ret,
-               struct err *e)
-{
-    bool map = v->type == VAL_MAP;
-    struct opt *o = map ? opt_new_map(a) : opt_new_list(a), *child;
-    struct json_walk w;
-    struct val name, value;
-    int r;
-
-    json_walk_init(&w, v->u.s, v->len, BIGINT_STRING, a);
-    while ((r = json_walk_next(&w, map ? &name : NULL, &value, NULL, NULL,
-                               e)) == 1) {
-        r = from_val(&value, a, &child, e);
-        if (r != 0)
-            return r;
-        opt_add(a, o, map ? arena_dup(a, name.u.s, name.len) : NULL, child);
-    }
-    if (r == 0)
-        *ret = o;
-    return r;
-}
-
-static int
-from_val(const struct val *v, struct arena *a, struct opt **ret, struct err *e)
-{
-    struct opt *o;
-
-    if (v->type == VAL_LIST || v->type == VAL_MAP)
-        return from_container(v, a, ret, e);
-    if (v->type == VAL_STR) {
-        *ret = opt_new_str(a, v->u.s, v->len);
-        return 0;
-    }
-    if (v->type == VAL_INT) {
-        *ret = opt_new_int(a, v->u.i);
-        return 0;
-    }
-    o = opt_new(a);
-    if (v->type == VAL_BOOL) {
-        o->type = OPT_BOOL;
-        o->i = v->u.b;
-    } else if (v->type == VAL_DBL) {
-        o->type = OPT_DBL;
-        o->d = v->u.d;
-    }
-    *ret = o;
-    return 0;
-}
 
 int
 value_from_json(const char *text, size_t len, struct arena *a, struct opt **ret,
@@ -71,7 +18,7 @@ value_from_json(const char *text, size_t len, struct arena *a, struct opt **ret,
 
     r = json_value(text, len, BIGINT_STRING, a, &v, e);
     if (r == 0)
-        r = from_val(&v, a, &o, e);
+        r = json_opt(&v, BIGINT_STRING, a, &o, e);
     if (r != 0)
         return r;
     value_sort(o);

@@ -89,6 +89,7 @@ values_are_the_same_by_kind_and_content(void **state)
     assert_false(same("[1,2]", "[2,1]"));
     assert_false(same("[1]", "[1,2]"));
     assert_false(same("[]", "{}"));
+    assert_true(same("{\"a\":1,\"a\":2}", "{\"a\":1}"));
     assert_true(same("NaN", "NaN"));
 }
 

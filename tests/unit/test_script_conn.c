@@ -618,8 +618,8 @@ what_last_round_answers_is_checked(void **state)
         const char *code, *want;
     } bad[] = {
         {"'7'", "last_round: returned a string; expected the integer"},
-        {"1.5", "last_round: returned a number; expected the integer"},
-        {"-1", "last_round: returned a number; expected the integer"},
+        {"1.5", "last_round: returned 1.5; expected the integer"},
+        {"-1", "last_round: returned -1; expected the integer"},
         {"1, {}", "last_round: returned a table as the token"},
         {"1, ('x'):rep(500)", "last_round: returned a token that commit()"},
         {"1, 'a\\0b'", "last_round: returned a token that commit()"},
