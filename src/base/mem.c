@@ -1,6 +1,8 @@
 #include "base/mem.h"
 
+#include <malloc.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,4 +84,26 @@ mem_grow(void *items, size_t *cap, size_t need, size_t size)
     p = mem_realloc(p, n * size);
     memcpy(items, &p, sizeof p);
     *cap = n;
+}
+
+/* Of jemalloc, where it is linked: its header is not needed to build. */
+extern int mallctl(const char *name, void *old, size_t *old_len, void *new,
+                   size_t new_len) __attribute__((weak));
+
+void
+mem_give_back(void)
+{
+    unsigned arena;
+    size_t len = sizeof arena;
+    char name[64];
+
+    if (mallctl == NULL) {
+        (void)malloc_trim(0);
+        return;
+    }
+    (void)mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+    if (mallctl("thread.arena", &arena, &len, NULL, 0) != 0)
+        return;
+    (void)snprintf(name, sizeof name, "arena.%u.purge", arena);
+    (void)mallctl(name, NULL, NULL, NULL, 0);
 }

@@ -33,4 +33,11 @@ char *mem_dup(const void *bytes, size_t len) __attribute__((returns_nonnull));
  */
 void mem_grow(void *items, size_t *cap, size_t need, size_t size);
 
+/**
+ * Give what the calling thread has freed back to the machine at once. The
+ * allocator keeps it else for what is allocated next, which for a thread that
+ * ends is nothing. @thread any; takes milliseconds.
+ */
+void mem_give_back(void);
+
 #endif

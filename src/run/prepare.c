@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/mem.h"
 #include "kafka/kafka.h"
 
 enum { LOAD_TIMEOUT_MS = 5000 };
@@ -249,6 +250,7 @@ prepare_main(void *arg)
 
     (void)pthread_setname_np(pthread_self(), "reload");
     p->code = prepare_now(p, &p->err);
+    mem_give_back(); /* a load may take up to its cap, for nothing */
     atomic_store(&p->done, true);
     p->wake(p->arg);
     return NULL;
