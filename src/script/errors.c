@@ -231,13 +231,15 @@ say_cap(const struct script *s, struct err *e)
                    n, unit);
 }
 
-/* A message is one line: "\n\t" of Lua's lists becomes "; ". */
+/* A message is one line: "\n\t" of Lua's lists becomes "; ", " " behind ":". */
 static void
 one_line(char *msg)
 {
     char *from, *to;
 
     for (from = to = msg; *from != '\0'; from++) {
+        if (*from == '\n' && from[1] == '\t' && to != msg && to[-1] == ':')
+            continue; /* what follows is listed */
         if (*from == '\n' && from[1] == '\t')
             *to++ = ';';
         else if (*from == '\n' || *from == '\t' || *from == '\r')

@@ -198,8 +198,7 @@ run_variant(struct runner *run, const struct opt *one,
         put_error(why, &e);
         return false;
     }
-    r = script_test_run(run->test, opt_func(one, "run"),
-                        opt_int(one, "timeout_ms", CASE_TIMEOUT_MS), &e);
+    r = script_test_run(run->test, opt_func(one, "run"), conf->timeout_ms, &e);
     text = session_end(run->session, r == 0 ? NULL : &e);
     if (text != NULL)
         buf_adds(why, text);
@@ -213,11 +212,13 @@ run_variants(struct runner *run, const struct opt *one, const struct job *job,
 {
     struct variant all[VARIANTS_MAX];
     unsigned n = make_variants(run, one, job, all), i;
-    struct session_conf conf = {.dir = run->dir,
-                                .job = job->path,
-                                .params = job->params,
-                                .script = job->script,
-                                .unsafe = run->conf->unsafe};
+    struct session_conf conf = {
+        .dir = run->dir,
+        .job = job->path,
+        .params = job->params,
+        .script = job->script,
+        .unsafe = run->conf->unsafe,
+        .timeout_ms = opt_int(one, "timeout_ms", CASE_TIMEOUT_MS)};
 
     for (i = 0; i < n; i++) {
         conf.variant = all[i];

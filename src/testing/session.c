@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "script/test.h"
@@ -56,7 +57,9 @@ session_new(const struct session_conf *conf, struct session **ret,
                            .parallelism = v->parallelism,
                            .strategy = v->strategy,
                            .seed = v->seed,
-                           .unsafe = conf->unsafe};
+                           .unsafe = conf->unsafe,
+                           .deadline_ns =
+                               clock_real_ns() + conf->timeout_ms * 1000000};
     int r;
 
     s->conf = *conf;

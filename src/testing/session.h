@@ -34,6 +34,7 @@ struct session_conf {
     const struct script *script; /* the job, loaded; for its sources */
     struct variant variant;
     bool unsafe;
+    int64_t timeout_ms;        /* of the case */
     bool update;               /* write files of rows instead of comparing */
     struct coverage *coverage; /* or NULL */
 };

@@ -344,6 +344,21 @@ sim_end_of_input(struct sim *s, struct err *e)
     return r != 0 ? r : sim_finish(s, e);
 }
 
+/* The clock stops at each timer on the way, which may be very many. */
+static int
+check_deadline(const struct sim *s, int64_t to, struct err *e)
+{
+    if (s->conf.deadline_ns == 0 || clock_real_ns() < s->conf.deadline_ns)
+        return 0;
+    (void)err_set(e, ERR_USAGE,
+                  "the time of the case is over, with the clock at %lld of "
+                  "%lld ms",
+                  (long long)s->now, (long long)to);
+    err_hint(e, "timers on the way are many: move the clock by less, or set "
+                "the option timeout of test.case");
+    return ERR_USAGE;
+}
+
 /* Before time moves, what came must be in a round: read again later, it would
  * meet another time. And so must what the move did. */
 int
@@ -365,6 +380,8 @@ sim_advance_time(struct sim *s, int64_t ms, struct err *e)
         s->dirty = true;
         clock_set_virtual(s->now);
         r = sim_settle(s, e);
+        if (r == 0 && s->now < to)
+            r = check_deadline(s, to, e);
     }
     return r != 0 ? r : sim_round(s, e);
 }

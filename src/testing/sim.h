@@ -36,6 +36,8 @@ struct sim_conf {
     enum sim_strategy strategy; /* where the plan allows it */
     uint64_t seed;              /* orders, batch sizes, math.random */
     bool unsafe;
+    /* sim_advance_time() ends by then, as clock_real_ns() has it; 0: never */
+    int64_t deadline_ns;
     /* Called for each executed line of the job's files while user code runs;
      * NULL: no coverage, no cost. `path` as script_file.path. */
     void (*line)(void *arg, const char *path, int line);
@@ -89,7 +91,8 @@ MUST_USE int sim_advance_watermark(struct sim *s, int64_t ms, struct err *e);
 /** The partition is idle as of now, until something is pushed to it. */
 MUST_USE int sim_idle(struct sim *s, const char *source, int32_t partition,
                       struct err *e);
-/** Move the virtual clock by `ms`, stopping at each due timer on the way. */
+/** Move the virtual clock by `ms`, stopping at each due timer on the way.
+ * @return also ERR_USAGE: the deadline came first; the clock is on its way. */
 MUST_USE int sim_advance_time(struct sim *s, int64_t ms, struct err *e);
 /** As bounded input ends: windows fire, the job is finished. Afterwards it can
  * be looked at; a restart and a crash change nothing. */

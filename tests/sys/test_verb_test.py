@@ -180,6 +180,8 @@ def an_error_of_the_job_is_to_be_expected():
 def a_test_file_that_does_not_load_has_failed():
     for text, why in (
             ("local = 1\n", r"job_test\.lua:1: .*expected"),
+            ('require "streamlua.tests"\n', r"job_test\.lua:1: module "
+             r"'streamlua\.tests' not found: no field "),
             (HEAD, r"job_test\.lua:2: no cases"),
             ('require "streamlua.test"\n', r"job_test\.lua:1: no job"),
             (GOOD + 'error "mine"\n', r"job_test\.lua:\d+: mine"),
@@ -456,6 +458,16 @@ def what_does_not_end_is_stopped():
     assert re.search(r"the job failed: job\.lua:5: the call took longer than "
                      r"call_timeout", out), out
     assert time.monotonic() - began < 10
+    out = case('t:push("in", { k = "a", v = 1, ts = 0 })\n'
+               't:advance_time("36500d")', SUMS.replace(
+                   ':window(s.tumbling "1m")\n   :aggregate { total = s.sum '
+                   '"v", n = s.count() }', ':process { on_record = function(e, '
+                   'c) c:register_processing_timer(1) end, on_timer = '
+                   'function(ts, c) c:register_processing_timer(ts + 1000) '
+                   'end }'), options=', { timeout = "300ms" }')
+    assert re.search(r"job_test\.lua:5: the time of the case is over, with the "
+                     r"clock at \d+ of 3153600000000 ms \(timers on the way",
+                     out), out
     out, _, _ = run({"job.lua": SUMS, "job_test.lua": HEAD + forever + "\n"},
                     rc=1)
     assert "loading took longer than load_timeout" in out, out
