@@ -83,12 +83,12 @@ def verb(f, *words, code=0):
 
 
 def a_new_version_takes_over_at_a_round(binary):
-    with Folder(binary, job(0)) as f, f.start() as run:
+    with Folder(binary, job(0, rate=1000)) as f, f.start() as run:
         time.sleep(0.4)
-        f.write("job.lua", job(1))
+        f.write("job.lua", job(1, rate=1000))
         hup(run)
         wait(run, "reload 1 accepted at checkpoint 2 in ")
-        f.write("job.lua", job(2))
+        f.write("job.lua", job(2, rate=1000))
         hup(run)
         wait(run, "reload 2 accepted at checkpoint 4 in ")
         run.end(0)

@@ -169,7 +169,7 @@ def second_sigint_ends_at_once(binary):
 
 def a_signal_that_comes_twice_at_once_is_one(binary):
     """timeout(1) signals its child, then the group the child is in."""
-    with Job(binary, UNBOUNDED) as job:
+    with Job(binary, UNBOUNDED, "--set", "rate=50") as job:
         job.first_bytes()
         job.p.send_signal(signal.SIGTERM)
         job.p.send_signal(signal.SIGTERM)

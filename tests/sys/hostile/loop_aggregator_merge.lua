@@ -6,7 +6,7 @@ local s = require "streamlua"
 
 local job = s.job("hostile", {
   on_error = "skip",
-  lua = { memory = "16MiB", call_timeout = "60s" },
+  lua = { memory = "16MiB", call_timeout = "1s" },
 })
 
 job:source("in", s.stdin())
