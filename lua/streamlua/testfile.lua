@@ -197,7 +197,7 @@ end
 
 local function row_of(row, meta)
   if meta then return row end
-  if row.tombstone then return tombstone(row.value) end
+  if row.tombstone then return tombstone(type(row.value) == "table" and row.value or nil) end
   return row.value
 end
 

@@ -507,6 +507,14 @@ return job
          '{ "b", "2" } }, dead = false, partition = 2 },\n'
          '{ key = \'{"id":1}\', ts = t.any, headers = {}, dead = true, '
          'partition = 0 } }, { subset = false })', job, rc=0)
+    job = re.sub(r"   :map.*?   end\)\n", "", job, flags=re.S)
+    case('t:push("in", nil, { key = "k" })\n'
+         't:expect("out", { t.tombstone() })\n'
+         't:push("in", nil, { key = "k" })\n'
+         'local row = t:take("out", { meta = true })[1]\n'
+         'assert(row.tombstone and row.key == "k")\n'
+         't:push("in", nil, { key = "k" })\nassert(#t:take "out" == 1)',
+         job, rc=0)
 
 
 def processing_time_is_moved_by_the_case():

@@ -116,6 +116,12 @@ marks_stand_for_values(void **state)
                             mark(TEST_TOMBSTONE, "[{\"id\":1}]"), false));
     assert_false(value_equal(mark(TEST_TOMBSTONE, "[{\"id\":1}]"),
                              value("{\"id\":1}"), false));
+    assert_true(value_equal(mark(TEST_TOMBSTONE, "[{}]"),
+                            mark(TEST_TOMBSTONE, "[null]"), false));
+    assert_false(value_equal(mark(TEST_TOMBSTONE, "[{}]"),
+                             mark(TEST_TOMBSTONE, "[{\"id\":1}]"), false));
+    assert_false(value_equal(mark(TEST_TOMBSTONE, "[{\"id\":1}]"),
+                             mark(TEST_TOMBSTONE, "[null]"), false));
     assert_false(value_equal(value("{\"id\":1}"),
                              mark(TEST_TOMBSTONE, "[{\"id\":1}]"), false));
 }
