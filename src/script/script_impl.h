@@ -53,7 +53,7 @@ struct script {
     int64_t load_began;           /* real ns, 0 = no count hook */
     bool load_over;            /* load_timeout has passed, or at the end ... */
     bool closing;              /* ... call_timeout */
-    bool loading;              /* the file runs: the cap holds */
+    bool loading;              /* the file, or a case, runs: the cap holds */
     const void *globals;       /* identity of the table jobs see as _G */
     char chunk[64];            /* chunk name of the job file, no '@' */
     char dir[256];             /* folder of the job file with '/', or "" */

@@ -238,7 +238,9 @@ script_test_run(struct script *s, int func, int64_t limit_ms, struct err *e)
     calls_push_func(c, func);
     s->call_timeout_ns = limit_ms * 1000000;
     script_watch_close(s, true);
+    s->loading = true;
     r = lua_pcall(L, 0, 0, c->base + 1);
+    s->loading = false;
     over = s->load_over;
     script_watch_close(s, false);
     s->closing = false;

@@ -151,7 +151,9 @@ def what_a_case_does_wrong_is_told_with_its_line():
             ('t:fail "no good"', "no good"),
             ('t:expect_error()', "expected an error, there is none"),
             ('pcall(t.expect, t, "out", { { a = 1 } })', "1 of 1 rows missing"),
-            ('n = 1', "assignment to global 'n'")):
+            ('n = 1', "assignment to global 'n'"),
+            ('local l = {}; for i = 1, 1e9 do l[i] = ("x"):rep(1e6) .. i end',
+             "not enough memory: the Lua state may take 256 MiB")):
         out = case(body)
         assert re.search(r"^  job_test\.lua:4: .*" + re.escape(why), out,
                          re.M), (body, out)
