@@ -1,6 +1,7 @@
 #include "base/mem.h"
 
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,21 @@ mem_grow(void *items, size_t *cap, size_t need, size_t size)
 /* Of jemalloc, where it is linked: its header is not needed to build. */
 extern int mallctl(const char *name, void *old, size_t *old_len, void *new,
                    size_t new_len) __attribute__((weak));
+
+void
+mem_apart(void)
+{
+    static unsigned arena;
+    static bool made;
+    size_t len = sizeof arena;
+
+    if (mallctl == NULL)
+        return;
+    if (!made)
+        made = mallctl("arenas.create", &arena, &len, NULL, 0) == 0;
+    if (made)
+        (void)mallctl("thread.arena", NULL, NULL, &arena, sizeof arena);
+}
 
 void
 mem_give_back(void)

@@ -34,6 +34,13 @@ char *mem_dup(const void *bytes, size_t len) __attribute__((returns_nonnull));
 void mem_grow(void *items, size_t *cap, size_t need, size_t size);
 
 /**
+ * The calling thread allocates apart from others, in one place for all that
+ * call this: for threads that take much for a while and end.
+ * @thread any, one at a time.
+ */
+void mem_apart(void);
+
+/**
  * Give what the calling thread has freed back to the machine at once. The
  * allocator keeps it else for what is allocated next, which for a thread that
  * ends is nothing. @thread any; takes milliseconds.

@@ -249,6 +249,7 @@ prepare_main(void *arg)
     struct prepare *p = arg;
 
     (void)pthread_setname_np(pthread_self(), "reload");
+    mem_apart();
     p->code = prepare_now(p, &p->err);
     mem_give_back(); /* a load may take up to its cap, for nothing */
     atomic_store(&p->done, true);
