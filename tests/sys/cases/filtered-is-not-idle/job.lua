@@ -16,7 +16,7 @@ local src = s.source { partitions = 2,
   end }
 job:source("in", src, { parallelism = 1 })
    :filter(function(e) return e.k ~= "skip" end)
-   :event_time { field = "ts", idle = "100ms" }
+   :event_time { field = "ts", idle = "400ms" }
    :key_by "k":window(s.tumbling "10s"):aggregate { n = s.count() }
    :sink("out", s.stdout())
 return job
