@@ -11,7 +11,6 @@
 -- hence --unsafe. The position is the last id that was read: ids grow in the
 -- order of the commits, since SQLite has one writer at a time.
 local s = require "streamlua"
-local luasql = require "luasql.sqlite3"
 
 local file = s.param("file", "shop.db")
 
@@ -21,7 +20,7 @@ local environment, connection
 
 local orders = s.source {
   open = function()
-    environment = luasql.sqlite3()
+    environment = require "luasql.sqlite3".sqlite3()
     connection = assert(environment:connect(file))
   end,
 

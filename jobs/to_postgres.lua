@@ -10,7 +10,6 @@
 -- hence --unsafe. The rows of a checkpoint and its number are one transaction
 -- of the database. After a crash the number says whether it was committed.
 local s = require "streamlua"
-local luasql = require "luasql.postgres"
 
 local input    = s.param("input", "payments.jsonl")
 local database = s.param("database", "")     -- as libpq reads it
@@ -45,7 +44,7 @@ local balances = s.sink {
   -- when it is granted, and cannot become visible behind our look.
   open = function()
     local message
-    environment = luasql.postgres()
+    environment = require "luasql.postgres".postgres()
     connection, message = environment:connect(database)
     if not connection then error(s.retriable(message)) end
     execute "set client_min_messages = warning"

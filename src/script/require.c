@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "script/embed.h"
 
@@ -118,7 +119,9 @@ find_text_lj(lua_State *L, const char *name, const char *path)
         if (script_files_read(files, SCRIPT_FILE_MODULE, full, &f, &e) == 0)
             return f;
         f = script_files_find(files, SCRIPT_FILE_MODULE, full);
-        if (f == NULL) {
+        /* Looked for after the load, as before a C module in a call, and not
+         * there: no text that another load could have. */
+        if (f == NULL && access(full, F_OK) == 0) {
             (void)luaL_error(L, "%s: %s%s%s", full, e.msg,
                              e.hint[0] != '\0' ? "; " : "", e.hint);
             return NULL;
@@ -191,8 +194,13 @@ search_text_lj(lua_State *L)
     if (lua_getfield(L, lua_upvalueindex(1), "path") != LUA_TSTRING)
         return luaL_error(L, "'package.path' must be a string");
     f = find_text_lj(L, name, lua_tostring(L, -1));
-    if (f == NULL)
+    if (f == NULL) {
+        if (!script_of(L)->conf.unsafe)
+            (void)lua_pushfstring(
+                L, "%s\n\tno C module is looked for without --unsafe",
+                lua_tostring(L, -1));
         return 1;
+    }
     skip = script_skip_begin(f->text, f->len);
     if (luaL_loadbufferx(L, f->text + skip, f->len - skip,
                          lua_pushfstring(L, "@%s", f->path), "t") == LUA_OK) {

@@ -582,15 +582,11 @@ def the_jobs_have_tests_that_hold():
     jobs = os.path.join(TOP, "jobs")
     names = {n[:-4] for n in os.listdir(jobs) if n.endswith(".lua")}
     for name in names:
-        if not name.endswith("_test") and name not in NOT_TESTED:
+        if not name.endswith("_test"):
             assert name + "_test" in names, name
     p = subprocess.run([BINARY, "test", "jobs"], cwd=TOP, capture_output=True,
                        text=True, timeout=600, env=run_cases.clean_env({}))
     assert p.returncode == 0, p.stdout + p.stderr
-
-
-# Jobs on databases: tests/broker and tests/eo try them on the real ones.
-NOT_TESTED = {"from_sqlite", "to_postgres"}
 
 
 def types_for_editors_are_those_of_the_module():

@@ -166,6 +166,31 @@ a_sealed_set_reads_nothing(void **state)
     folder_close(&f);
 }
 
+/* As before a C module that is required in a call. */
+static void
+a_module_that_is_nowhere_is_not_found_also_after_the_load(void **state)
+{
+    struct script_files *files = script_files_new();
+    struct script_conf conf = conf_of(
+        JOB_HEAD
+        "local _, m = pcall(require, 'nowhere')\n"
+        "assert(m:find(\"module 'nowhere' not found\", 1, true), m)" JOB_END);
+    struct script *s;
+    struct folder f;
+    struct err e;
+
+    (void)state;
+    folder_open(&f);
+    conf.path = f.job;
+    conf.files = files;
+    script_files_seal(files);
+    err_clear(&e);
+    assert_int_equal(script_load(&conf, &s, &e), 0);
+    script_free(&s);
+    script_files_free(&files);
+    folder_close(&f);
+}
+
 static struct script_files *
 some_files(const char *data, const char *missing)
 {
@@ -242,6 +267,8 @@ main(void)
         cmocka_unit_test(later_loads_see_what_the_first_one_read),
         cmocka_unit_test(every_text_and_every_miss_is_in_the_set),
         cmocka_unit_test(a_sealed_set_reads_nothing),
+        cmocka_unit_test(
+            a_module_that_is_nowhere_is_not_found_also_after_the_load),
         cmocka_unit_test(the_hash_tells_versions_apart),
         cmocka_unit_test(bytes_read_back_as_a_sealed_set_and_damage_is_seen),
     };
