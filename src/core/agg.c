@@ -267,19 +267,19 @@ aggset_free(struct aggset **s)
             a->free_ctx(a->ctx);
     }
     free((*s)->aggs);
-    free((*s)->places);
+    free((*s)->places.order);
     free(*s);
     *s = NULL;
 }
 
 void
-aggset_set_places(struct aggset *s, const uint32_t *order, uint32_t min)
+aggset_set_places(struct aggset *s, const struct agg_places *p)
 {
-    assert(min > 0 && min <= s->count);
-    free(s->places);
-    s->places = mem_zalloc(s->count * sizeof *order);
-    memcpy(s->places, order, s->count * sizeof *order);
-    s->places_min = min;
+    assert(p->min > 0 && p->min <= p->count && p->count >= s->count);
+    free(s->places.order);
+    s->places = *p;
+    s->places.order = mem_zalloc(p->count * sizeof *p->order);
+    memcpy(s->places.order, p->order, p->count * sizeof *p->order);
 }
 
 void
@@ -316,11 +316,21 @@ times_merge(struct agg_times *t, const struct agg_times *from)
         t->last = from->last;
 }
 
-/* The aggregate whose accumulator stands at place `i` of the portable form. */
+/* How many places the portable form has. */
+static uint32_t
+place_count(const struct aggset *s)
+{
+    return s->places.order != NULL ? s->places.count : s->count;
+}
+
+/* The aggregate whose accumulator stands at place `i` of the portable form;
+ * NULL: it is gone. */
 static const struct agg *
 agg_at_place(const struct aggset *s, uint32_t i)
 {
-    return &s->aggs[s->places != NULL ? s->places[i] : i];
+    uint32_t k = s->places.order != NULL ? s->places.order[i] : i;
+
+    return k != AGG_NONE ? &s->aggs[k] : NULL;
 }
 
 static void *
@@ -651,16 +661,20 @@ aggset_encode(const struct aggset *s, const void *block, struct buf *out,
               struct err *e)
 {
     const struct agg_times *t = block;
-    uint32_t i;
+    uint32_t i, n = place_count(s);
 
     if (s->times) {
         codec_put_u64(out, (uint64_t)t->first);
         codec_put_u64(out, (uint64_t)t->last);
     }
-    for (i = 0; i < s->count; i++) {
+    for (i = 0; i < n; i++) {
         const struct agg *a = agg_at_place(s, i);
-        int r = encode_framed(a, acc_peek(a, block), out, e);
+        int r = 0;
 
+        if (a != NULL)
+            r = encode_framed(a, acc_peek(a, block), out, e);
+        else
+            codec_put_u32(out, 0);
         if (r != 0)
             return r;
     }
@@ -684,18 +698,22 @@ aggset_decode(const struct aggset *s, void *block, const char *bytes,
               size_t len, struct err *e)
 {
     const char *p = bytes, *end = bytes + len, *part;
-    uint32_t i, part_len;
+    uint32_t i, n = place_count(s), part_len;
 
     if (s->times && !decode_times(block, &p, end))
         return err_set(e, ERR_IO, "damaged accumulators: no times");
-    for (i = 0; i < s->count; i++) {
+    for (i = 0; i < n; i++) {
         const struct agg *a = agg_at_place(s, i);
         int r;
 
-        if (p == end && s->places != NULL && i >= s->places_min)
+        if (p == end && s->places.order != NULL && i >= s->places.min)
             return 0; /* written before it was added */
         if (!codec_bytes(&p, end, &part, &part_len))
-            return agg_damaged(a, e);
+            return a != NULL ? agg_damaged(a, e)
+                             : err_set(e, ERR_IO,
+                                       "damaged accumulators: they end early");
+        if (a == NULL)
+            continue;
         r = a->type->decode(a, acc_at(a, block), part, part_len, e);
         if (r != 0)
             return r;

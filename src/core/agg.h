@@ -92,20 +92,27 @@ struct agg_times {
     int64_t last;  /* the latest; INT64_MIN: it has none */
 };
 
+enum { AGG_NONE = UINT32_MAX }; /* at a place: of an aggregate that is gone */
+
+/* How the portable form of a block is laid out. */
+struct agg_places {
+    uint32_t *order; /* place i is of aggregate order[i], or AGG_NONE */
+    uint32_t count;
+    uint32_t min; /* how many an older form has at least */
+};
+
 struct aggset {
     struct agg *aggs;
     uint32_t count;
-    uint32_t nargs;      /* arguments of all aggregates together */
-    uint32_t size;       /* bytes of one accumulator block */
-    uint32_t customs;    /* aggregates that are no built-ins */
-    bool movable;        /* all types are */
-    bool mergeable;      /* no custom one lacks merge or breaks its laws */
-    bool takes_ints;     /* all are counts and the like, which refuse no integer
-                            unless they hold strings, and none has a where */
-    bool times;          /* blocks begin with a struct agg_times */
-    uint32_t *places;    /* place i of the portable form is that of aggregate
-                            places[i]; NULL: as they come */
-    uint32_t places_min; /* how many an older form has at least */
+    uint32_t nargs;   /* arguments of all aggregates together */
+    uint32_t size;    /* bytes of one accumulator block */
+    uint32_t customs; /* aggregates that are no built-ins */
+    bool movable;     /* all types are */
+    bool mergeable;   /* no custom one lacks merge or breaks its laws */
+    bool takes_ints;  /* all are counts and the like, which refuse no integer
+                         unless they hold strings, and none has a where */
+    bool times;       /* blocks begin with a struct agg_times */
+    struct agg_places places; /* without order: as they come */
 };
 
 /**
@@ -133,13 +140,15 @@ const struct agg_type *agg_type_find(const char *fn);
 /**
  * Say how the portable form is laid out, where state has an older one: a list
  * that grew or was put in another order keeps the places it had. A form that
- * ends early lacks aggregates that were added since: they are empty.
+ * ends early lacks aggregates that were added since: they are empty. What it
+ * has at the place of one that is gone is skipped, and written as nothing; the
+ * place is not used again, as old forms may stay.
  *
- * @param order s->count indexes, each once: place i holds order[i]; copied.
- * @param min   places that every form has, 1 to s->count.
+ * @param p copied; order has each index below s->count once, min is 1 to
+ *          p->count.
  * @thread the owner, before anything is encoded or decoded.
  */
-void aggset_set_places(struct aggset *s, const uint32_t *order, uint32_t min);
+void aggset_set_places(struct aggset *s, const struct agg_places *p);
 
 /**
  * Let blocks also say when they changed (results of aggregates without

@@ -88,7 +88,8 @@ struct kstate_handle {
     uint32_t id;    /* in the store, 0 to KSTATE_ID_MAX: kstate_number() */
     int64_t ttl_ms; /* > 0; -1 = none */
     enum kstate_clock ttl_clock;
-    bool ttl_read;            /* reading counts as well as writing */
+    bool ttl_read; /* reading counts as well as writing */
+    bool anew;     /* for kstate_number(): nothing of its name is its own */
     const struct aggset *set; /* KSTATE_AGG: borrowed, must outlive it */
 };
 
@@ -361,10 +362,12 @@ void kstate_blob_fini(struct kstate_blob *b);
 
 /**
  * Give handles their ids: those of the same names in the past, free ones to
- * new names. All subtasks of a step come to the same.
+ * new names and to those that begin `anew`. All subtasks of a step come to the
+ * same.
  *
  * @param past blob of any subtask of the restored round, or NULL: none.
- * @return 0, or ERR_CONFIG if a handle was of another kind. @thread any.
+ * @return 0, or ERR_CONFIG if a handle was of another kind, or there are too
+ *         many beside those that go. @thread any.
  */
 MUST_USE int kstate_number(struct kstate_handle *handles, uint32_t n,
                            const struct kstate_blob *past, struct err *e);

@@ -452,9 +452,13 @@ kstate_number(struct kstate_handle *handles, uint32_t n,
     for (i = 0; i < n; i++) {
         const struct kstate_past *p = past_of(past, handles[i].name);
 
-        if (p == NULL) {
-            while (taken[next])
+        if (p == NULL || handles[i].anew) {
+            while (next <= KSTATE_ID_MAX && taken[next])
                 next++;
+            if (next > KSTATE_ID_MAX)
+                return err_set(e, ERR_CONFIG,
+                               "too many states at once: those that begin "
+                               "empty, and those that the checkpoint has");
             handles[i].id = next++;
             continue;
         }

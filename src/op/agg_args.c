@@ -43,7 +43,7 @@ agg_args_init(struct agg_args *a, struct op *op, struct err *e)
     if (opt_is(opt_get(op->step->opts, "window"), "kind", "none"))
         aggset_keep_times(a->set);
     if (op->step->places != NULL)
-        aggset_set_places(a->set, op->step->places, op->step->places_min);
+        aggset_set_places(a->set, op->step->places);
     a->fields = mem_zalloc((a->set->nargs + 1u) * sizeof *a->fields);
     a->vals = mem_zalloc((a->set->nargs + 1u) * sizeof *a->vals);
     r = init_fields(a, aggs, e);

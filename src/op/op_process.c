@@ -392,6 +392,7 @@ static int
 init_state(struct op_process *p, struct err *e)
 {
     const struct opt *list = opt_get(p->op.step->opts, "state"), *o;
+    const bool *anew = p->op.step->anew;
     uint32_t n = list != NULL ? (uint32_t)list->len : 0, i = 0;
     struct kstate_handle *handles = mem_zalloc((n + 1u) * sizeof *handles);
     int r = 0;
@@ -407,6 +408,7 @@ init_state(struct op_process *p, struct err *e)
         h->ttl_ms = opt_int(o, "ttl_ms", -1);
         h->ttl_clock = by_event_time(p, o) ? KSTATE_EVENT : KSTATE_PROCESSING;
         h->ttl_read = opt_is(o, "ttl_update", "read_and_write");
+        h->anew = anew != NULL && anew[i];
         if (h->kind == KSTATE_AGG)
             r = make_set(p, opt_get(o, "agg"), i, e);
         h->set = p->sets[i];

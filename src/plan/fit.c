@@ -122,8 +122,8 @@ fit_tell(struct fit *f, const char *fmt, ...)
 void
 fit_kept(struct fit *f, const struct opt *is, const struct opt *was)
 {
-    static const char *const beside[] = {"auto", "place", "parallelism",
-                                         "from", "opts",  "code"};
+    static const char *const beside[] = {"auto", "place", "parallelism", "from",
+                                         "opts", "code",  "core"};
     const struct opt *o;
     struct buf note;
     bool same = true;
@@ -174,177 +174,6 @@ static bool
 is_keyed(const struct opt *step)
 {
     return is_keyed_kind(opt_str(step, "kind", ""));
-}
-
-/* --- aggregates ---------------------------------------------------------- */
-
-bool
-fit_same_key(const struct opt *is, const struct opt *was)
-{
-    const struct opt *a = opt_get(is, "key"), *b = opt_get(was, "key");
-
-    if ((a != NULL ? a->len : 0) != (b != NULL ? b->len : 0))
-        return false;
-    a = a != NULL ? a->first : NULL;
-    b = b != NULL ? b->first : NULL;
-    for (; a != NULL && b != NULL; a = a->next, b = b->next)
-        if (!plan_same_tree(opt_get(a, "field"), opt_get(b, "field")) ||
-            !plan_same_tree(opt_get(a, "func"), opt_get(b, "func")))
-            return false;
-    return true;
-}
-
-bool
-fit_same_aggregate(const struct opt *is, const struct opt *was)
-{
-    if (!opt_is(was, "fn", "custom") || !opt_is(is, "fn", "custom"))
-        return plan_same_tree(is, was);
-    return plan_same_tree(opt_get(is, "args"), opt_get(was, "args"));
-}
-
-static void
-lost_call(struct fit *f, const char *step, const struct opt *is,
-          const struct opt *was)
-{
-    struct buf a, b;
-
-    buf_init(&a);
-    buf_init(&b);
-    explain_put_call(&a, was);
-    explain_put_call(&b, is);
-    if (strcmp(buf_cstr(&a), buf_cstr(&b)) == 0)
-        fit_lost(f, step, true, "arguments of aggregate %s changed",
-                 opt_str(is, "name", ""));
-    else
-        fit_lost(f, step, true, "aggregate %s changed from %s to %s",
-                 opt_str(is, "name", ""), buf_cstr(&a), buf_cstr(&b));
-    buf_fini(&a);
-    buf_fini(&b);
-}
-
-/* Whether the accumulators of all of `was` can go on, as they are or through
- * migrate; else tells the loss. */
-static bool
-keeps_aggs(struct fit *f, const char *step, const struct opt *is,
-           const struct opt *was)
-{
-    const struct opt *o, *now;
-
-    for (o = was != NULL ? was->first : NULL; o != NULL; o = o->next) {
-        now = fit_find(is, opt_str(o, "name", ""));
-        if (now != NULL &&
-            (fit_same_aggregate(now, o) || fit_migrates_agg(now, o)))
-            continue;
-        if (now == NULL)
-            fit_lost(f, step, true, "aggregate %s removed",
-                     opt_str(o, "name", ""));
-        else
-            lost_call(f, step, now, o);
-        return false;
-    }
-    return true;
-}
-
-uint32_t
-plan_state_places(const struct opt *step, const struct opt *aggs,
-                  uint32_t *order)
-{
-    const struct opt *was = opt_get(step, "aggs"), *o, *a;
-    uint32_t n = 0, i;
-
-    for (o = was->first; o != NULL; o = o->next) {
-        i = 0;
-        for (a = aggs->first; !opt_is(a, "name", opt_str(o, "name", ""));
-             a = a->next)
-            i++;
-        order[n++] = i;
-    }
-    i = 0;
-    for (a = aggs->first; a != NULL; a = a->next, i++)
-        if (fit_find(was, opt_str(a, "name", "")) == NULL)
-            order[n++] = i;
-    return (uint32_t)opt_int(step, "aggs_min", (int64_t)was->len);
-}
-
-/* Give the steps of a kept aggregate the places its state has. */
-static void
-set_places(struct fit *f, const struct opt *is, const struct opt *was)
-{
-    const struct opt *aggs = opt_get(is, "aggs");
-    struct plan *p = f->p;
-    uint32_t *order = arena_alloc(&p->arena, aggs->len * sizeof *order);
-    uint32_t min = plan_state_places(was, aggs, order), i;
-    bool plain = min == aggs->len;
-
-    for (i = 0; i < aggs->len; i++)
-        plain = plain && order[i] == i;
-    for (i = 0; i < p->step_count && !plain; i++) {
-        if (strcmp(p->steps[i].name, opt_str(is, "name", "")) != 0)
-            continue;
-        p->steps[i].places = order;
-        p->steps[i].places_min = min;
-    }
-}
-
-/* Note which accumulators pass through migrate. */
-static void
-set_migrates(struct fit *f, const struct opt *is, const struct opt *was)
-{
-    const struct opt *aggs = opt_get(is, "aggs"), *o, *old;
-    bool *due = arena_alloc(&f->p->arena, aggs->len * sizeof *due);
-    size_t i = 0;
-
-    for (o = aggs->first; o != NULL; o = o->next, i++) {
-        old = fit_find(opt_get(was, "aggs"), opt_str(o, "name", ""));
-        due[i] = old != NULL && fit_migrates_agg(o, old);
-    }
-    fit_migrate(f, is, aggs, due);
-}
-
-/* Tell which aggregates begin empty in the windows that are open. */
-static void
-tell_added(struct fit *f, const struct opt *is, const struct opt *was)
-{
-    const struct opt *o;
-    struct buf why;
-
-    buf_init(&why);
-    for (o = is->first; o != NULL; o = o->next)
-        if (fit_find(was, opt_str(o, "name", "")) == NULL)
-            buf_addf(&why, "%s%s", why.len > 0 ? ", " : "",
-                     opt_str(o, "name", ""));
-    if (why.len > 0)
-        fit_tell(f, "%s added: it begins empty in the windows that are open",
-                 buf_cstr(&why));
-    buf_fini(&why);
-}
-
-static void
-fit_aggregate(struct fit *f, const struct opt *is, const struct opt *was)
-{
-    const char *step = opt_str(is, "name", "");
-    struct buf a, b;
-
-    buf_init(&a);
-    buf_init(&b);
-    if (!fit_same_key(is, was)) {
-        explain_put_key(&a, was);
-        explain_put_key(&b, is);
-        fit_lost(f, step, true, "key changed from %s to %s", buf_cstr(&a),
-                 buf_cstr(&b));
-    } else if (!plan_same_tree(opt_get(is, "window"), opt_get(was, "window"))) {
-        explain_put_window(&a, opt_get(was, "window"));
-        explain_put_window(&b, opt_get(is, "window"));
-        fit_lost(f, step, true, "window changed from %s to %s", buf_cstr(&a),
-                 buf_cstr(&b));
-    } else if (keeps_aggs(f, step, opt_get(is, "aggs"), opt_get(was, "aggs"))) {
-        fit_kept(f, is, was);
-        set_places(f, is, was);
-        set_migrates(f, is, was);
-        tell_added(f, opt_get(is, "aggs"), opt_get(was, "aggs"));
-    }
-    buf_fini(&a);
-    buf_fini(&b);
 }
 
 /* --- sources, event time, sinks ------------------------------------------ */
@@ -671,8 +500,8 @@ check_losses(struct fit *f, struct err *e)
         if (place == NULL)
             place = opt_str(f->p->job, "place", f->p->file);
         err_where(e, "%s", place);
-        err_hint(e, "undo the change, or give --allow-state-loss: these steps "
-                    "then begin empty");
+        err_hint(e, "undo the change, or give --allow-state-loss: what is lost "
+                    "is then given up");
     }
     i = list.len > 0;
     buf_fini(&list);
@@ -755,6 +584,7 @@ plan_fit_check(struct plan *p, const char *json, size_t len, unsigned flags,
     ret->count = 0;
     for (i = 0; i < p->step_count; i++) {
         p->steps[i].places = NULL;
+        p->steps[i].anew = NULL;
         p->steps[i].migrates = NULL;
     }
     buf_init(&own);

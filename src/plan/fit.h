@@ -11,6 +11,7 @@
 #ifndef PLAN_FIT_H
 #define PLAN_FIT_H
 
+#include "core/agg.h"
 #include "plan/plan.h"
 
 /** Append the description of `p` as one JSON object. @thread any. */
@@ -24,10 +25,13 @@ void plan_state_put(const struct plan *p, struct buf *out);
  * and by kind: aggregates key = [{ name, field | func }], window, lateness_ms,
  * rows, aggs (in order of their places, for aggset_new(); functions are
  * OPT_FUNC without a Lua state behind them, so a custom aggregator can be
- * named, not called); process key, right, state = [{ name, kind, ttl_ms, agg
+ * named, not called), aggs_gone (numbers of places of which nothing is known
+ * any more, absent if there are none), aggs_min (places that every form has,
+ * absent: all); process key, right, state = [{ name, kind, ttl_ms, agg
  * ... }]; dedup key, ttl_ms; sources connector and topic, path or partitions;
  * sinks connector and path (of files); of all kinds opts and code, hashes of
- * the options and of the functions, which may be absent }], others = [{ name,
+ * the options and of the functions, which may be absent, and core, of the
+ * functions but for migrate, if there is one }], others = [{ name,
  * kind, auto, place, parallelism, opts, code }]: steps that keep nothing,
  * absent before there was such a list }.
  *
@@ -42,11 +46,10 @@ MUST_USE int plan_state_read(const char *json, size_t len, struct arena *a,
  *
  * @param step of a description. @param aggs the list of the job file, in its
  *        order; it has all that the description has.
- * @param order aggs->len indexes, for aggset_set_places().
- * @return the fewest places, > 0. @thread any.
+ * @param a owns ret->order. @param ret for aggset_set_places(). @thread any.
  */
-uint32_t plan_state_places(const struct opt *step, const struct opt *aggs,
-                           uint32_t *order);
+void plan_state_places(const struct opt *step, const struct opt *aggs,
+                       struct arena *a, struct agg_places *ret);
 
 /** max_parallelism of a description, for plan_conf; 0: damaged. @thread any. */
 uint32_t plan_state_max_parallelism(const char *json, size_t len);
@@ -70,7 +73,8 @@ struct fit_step {
     const char *why;  /* "" or the reason, one line */
     const char *note; /* "" or what changed beside, one line */
     bool drop;  /* FIT_LOST: what the store and the round's blobs have under
-                   this name is not for it: neither may reach a step */
+                   this name is not for it: neither may reach a step. Else only
+                   what `why` says is lost, by the step's places and anew. */
     bool keyed; /* has keyed state */
 };
 
@@ -88,8 +92,8 @@ struct plan_fit {
 
 /**
  * Compare `p` with the description `json` (`len` bytes), and give its steps
- * their `places` and `migrates`: before anything reads the plan beside the
- * caller.
+ * their `places`, `anew` and `migrates`: before anything reads the plan beside
+ * the caller.
  *
  * @param flags 0 or some of FIT_ALLOW_LOSS, FIT_OTHER_NAME.
  * @param ret filled also when it is refused; ended by plan_fit_fini().

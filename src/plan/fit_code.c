@@ -133,6 +133,25 @@ fit_migrates_handle(const struct opt *is, const struct opt *was)
            !plan_same_tree(opt_get(now, "args"), opt_get(then, "args"));
 }
 
+/* The hash of a step's functions but for migrate. */
+static const char *
+core(const struct opt *step)
+{
+    return opt_str(step, "core", opt_str(step, "code", ""));
+}
+
+bool
+fit_unread(const struct opt *is_step, const struct opt *was_step,
+           const struct opt *is, const struct opt *was)
+{
+    const struct opt *now = declared(is), *then = declared(was);
+
+    if (opt_get(then, "migrate_text") == NULL || opt_func(now, "migrate") != 0)
+        return false;
+    return is_unsure(core(is_step)) || is_unsure(core(was_step)) ||
+           strcmp(core(is_step), core(was_step)) != 0;
+}
+
 void
 fit_migrate(struct fit *f, const struct opt *is, const struct opt *list,
             const bool *due)

@@ -2,9 +2,9 @@
  * Fit, private: the form of a description and the pieces its files share.
  *
  * state_put.c writes a description, state_read.c reads it back as an option
- * tree, fit.c and fit_keyed.c compare two. The new plan is compared in the same
- * form as the old: as the tree of its own description. Any thread; included by
- * these files and their test only.
+ * tree, fit.c, fit_aggs.c and fit_keyed.c compare two. The new plan is compared
+ * in the same form as the old: as the tree of its own description. Any thread;
+ * included by these files and their test only.
  */
 #ifndef PLAN_FIT_IMPL_H
 #define PLAN_FIT_IMPL_H
@@ -48,6 +48,12 @@ bool fit_migrates_handle(const struct opt *is, const struct opt *was);
  * handles; `due` is list->len long) through migrate, if any is due. */
 void fit_migrate(struct fit *f, const struct opt *is, const struct opt *list,
                  const bool *due);
+/** fit_code.c: whether what `was`, an aggregate or handle of the step
+ * `was_step`, has passed through its migrate, and nobody can tell that `is`,
+ * which has none, reads it: other functions of the step changed, too, as if it
+ * were the file of before. @thread any. */
+bool fit_unread(const struct opt *is_step, const struct opt *was_step,
+                const struct opt *is, const struct opt *was);
 /** The member of a list with this name, or NULL. @thread any. */
 const struct opt *fit_find(const struct opt *list, const char *name);
 /** Whether keys are equal by what they read; what a column is called only
@@ -56,6 +62,8 @@ bool fit_same_key(const struct opt *is, const struct opt *was);
 /** Whether accumulators of `was` are accumulators of `is`. The functions of a
  * custom one may change; then it is the user's to keep what they mean. */
 bool fit_same_aggregate(const struct opt *is, const struct opt *was);
+/** fit_aggs.c: compare an aggregate step. */
+void fit_aggregate(struct fit *f, const struct opt *is, const struct opt *was);
 /** Compare a process or dedup step. */
 void fit_keyed(struct fit *f, const struct opt *is, const struct opt *was);
 

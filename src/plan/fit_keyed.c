@@ -5,57 +5,97 @@
 #include "plan/explain_put.h"
 #include "plan/fit_impl.h"
 
-static void
-lost_change(struct fit *f, const char *step, const char *name, struct buf *was,
-            struct buf *is)
+/* Whether a handle that is there in both still reads what it wrote, as it is:
+ * of the same kind, and accumulators of the same aggregate. Times to live and
+ * functions may change. */
+static bool
+is_same_handle(const struct opt *is, const struct opt *was)
 {
-    fit_lost(f, step, true, "%s changed from %s to %s", name, buf_cstr(was),
-             buf_cstr(is));
-    buf_fini(was);
-    buf_fini(is);
+    return strcmp(opt_str(is, "kind", ""), opt_str(was, "kind", "")) == 0 &&
+           (!opt_is(is, "kind", "aggregating") ||
+            fit_same_aggregate(opt_get(is, "agg"), opt_get(was, "agg")));
 }
 
-/* Whether a handle that is there in both still reads what it wrote, as it is
- * or through migrate: of the same kind, and accumulators of the same
- * aggregate. Times to live and functions may change. */
-static bool
-keeps_handle(struct fit *f, const char *step, const struct opt *is,
-             const struct opt *was)
-{
-    bool same = strcmp(opt_str(is, "kind", ""), opt_str(was, "kind", "")) == 0;
-    struct buf name, a, b;
+/* Two descriptions of one step. */
+struct pair {
+    const struct opt *is, *was;
+};
 
-    if (same && (!opt_is(is, "kind", "aggregating") ||
-                 fit_same_aggregate(opt_get(is, "agg"), opt_get(was, "agg"))))
-        return true;
-    if (fit_migrates_handle(is, was))
-        return true;
-    buf_init(&name);
-    buf_init(&a);
-    buf_init(&b);
-    buf_addf(&name, "state %s", opt_str(is, "name", ""));
-    if (same) {
-        explain_put_call(&a, opt_get(was, "agg"));
-        explain_put_call(&b, opt_get(is, "agg"));
-    } else {
-        buf_adds(&a, opt_str(was, "kind", ""));
-        buf_adds(&b, opt_str(is, "kind", ""));
-    }
-    lost_change(f, step, buf_cstr(&name), &a, &b);
-    buf_fini(&name);
-    return false;
+/* Whether it goes on with what there is, as it is or through migrate. */
+static bool
+keeps_handle(const struct pair *p, const struct opt *is, const struct opt *was)
+{
+    return fit_migrates_handle(is, was) ||
+           (is_same_handle(is, was) && !fit_unread(p->is, p->was, is, was));
 }
 
 /* Append to a list with commas the names that `list` has and `other` not. */
-static void
+static size_t
 list_missing(struct buf *out, const struct opt *list, const struct opt *other)
 {
     const struct opt *o;
+    size_t n = 0;
 
     for (o = list != NULL ? list->first : NULL; o != NULL; o = o->next)
         if (fit_find(other, opt_str(o, "name", "")) == NULL)
-            buf_addf(out, "%s%s", out->len > 0 ? ", " : "",
-                     opt_str(o, "name", ""));
+            buf_addf(out, "%s%s", n++ > 0 ? ", " : "", opt_str(o, "name", ""));
+    return n;
+}
+
+/* Say what became of a handle that is there in both. */
+static void
+put_change(const struct opt *is, const struct opt *was, struct buf *out)
+{
+    buf_addf(out, "%sstate %s", out->len > 0 ? ", " : "",
+             opt_str(is, "name", ""));
+    if (is_same_handle(is, was)) {
+        buf_adds(out, " has no migrate any more, with other functions of the "
+                      "step changed");
+        return;
+    }
+    buf_adds(out, " changed from ");
+    if (strcmp(opt_str(is, "kind", ""), opt_str(was, "kind", "")) == 0) {
+        explain_put_call(out, opt_get(was, "agg"));
+        buf_adds(out, " to ");
+        explain_put_call(out, opt_get(is, "agg"));
+    } else {
+        buf_addf(out, "%s to %s", opt_str(was, "kind", ""),
+                 opt_str(is, "kind", ""));
+    }
+}
+
+/* List what of `was` is given up, nothing if all goes on, and note which
+ * handles begin empty though there is state of their names. */
+static void
+list_losses(struct fit *f, const struct pair *p, struct buf *out)
+{
+    const struct opt *now = opt_get(p->is, "state"), *o, *old;
+    const struct opt *then = opt_get(p->was, "state");
+    size_t n = now != NULL ? now->len : 0, i = 0, lost;
+    bool *anew = arena_alloc(&f->p->arena, (n + 1) * sizeof *anew), any = false;
+    struct buf names;
+    uint32_t k;
+
+    buf_init(&names);
+    lost = list_missing(&names, then, now);
+    if (lost > 0)
+        buf_addf(out, "state %s removed", buf_cstr(&names));
+    buf_fini(&names);
+    for (o = n > 0 ? now->first : NULL; o != NULL; o = o->next, i++) {
+        old = fit_find(then, opt_str(o, "name", ""));
+        anew[i] = old != NULL && !keeps_handle(p, o, old);
+        if (!anew[i])
+            continue;
+        put_change(o, old, out);
+        lost++;
+        any = true;
+    }
+    for (k = 0; k < f->p->step_count && any; k++)
+        if (strcmp(f->p->steps[k].name, opt_str(p->is, "name", "")) == 0)
+            f->p->steps[k].anew = anew;
+    if (lost > 0)
+        buf_addf(out, ": %s given up, all else is kept",
+                 lost == 1 ? "its entries are" : "their entries are");
 }
 
 /* Note which handles pass their values through migrate. */
@@ -74,33 +114,26 @@ set_migrates(struct fit *f, const struct opt *is, const struct opt *was)
         fit_migrate(f, is, now, due);
 }
 
-/* Handles are told by name. One that is gone takes only its own with it. */
+/* Handles are told by name. One that is gone, or is another, takes only its
+ * own with it. */
 static void
 fit_handles(struct fit *f, const struct opt *is, const struct opt *was)
 {
-    const char *step = opt_str(is, "name", "");
-    const struct opt *now = opt_get(is, "state"), *then = opt_get(was, "state");
-    const struct opt *o, *old;
-    struct buf names;
+    const struct pair p = {is, was};
+    struct buf text;
 
-    for (o = now != NULL ? now->first : NULL; o != NULL; o = o->next) {
-        old = fit_find(then, opt_str(o, "name", ""));
-        if (old != NULL && !keeps_handle(f, step, o, old))
-            return;
-    }
-    buf_init(&names);
-    list_missing(&names, then, now);
-    if (names.len > 0) {
-        fit_lost(f, step, false, "state %s removed", buf_cstr(&names));
+    buf_init(&text);
+    list_losses(f, &p, &text);
+    if (text.len > 0) {
+        fit_lost(f, opt_str(is, "name", ""), false, "%s", buf_cstr(&text));
         set_migrates(f, is, was);
     } else {
         fit_kept(f, is, was);
         set_migrates(f, is, was);
-        list_missing(&names, now, then);
-        if (names.len > 0)
-            fit_tell(f, "state %s added: it begins empty", buf_cstr(&names));
+        if (list_missing(&text, opt_get(is, "state"), opt_get(was, "state")))
+            fit_tell(f, "state %s added: it begins empty", buf_cstr(&text));
     }
-    buf_fini(&names);
+    buf_fini(&text);
 }
 
 void
@@ -121,7 +154,10 @@ fit_keyed(struct fit *f, const struct opt *is, const struct opt *was)
         buf_init(&b);
         explain_put_key(&a, left ? was : old);
         explain_put_key(&b, left ? is : right);
-        lost_change(f, step, "key", &a, &b);
+        fit_lost(f, step, true, "key changed from %s to %s", buf_cstr(&a),
+                 buf_cstr(&b));
+        buf_fini(&a);
+        buf_fini(&b);
     } else {
         fit_handles(f, is, was);
     }

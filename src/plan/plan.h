@@ -142,6 +142,8 @@ struct plan_edge {
     const char *why;    /* why not chained, or NULL */
 };
 
+struct agg_places; /* core/agg.h */
+
 struct plan_step {
     enum step_kind kind;
     const char *name; /* local and global share it */
@@ -162,11 +164,13 @@ struct plan_step {
     uint32_t *in, in_count;   /* edge indexes, in order of inputs */
     uint32_t *out, out_count; /* edge indexes */
     uint32_t peer;            /* STEP_LOCAL: its STEP_GLOBAL, and back */
-    uint32_t *places; /* aggregates whose list changed over their state, else
-                         NULL: where their accumulators lie, for
-                         aggset_set_places(); made by plan_fit_check().
+    const struct agg_places *places; /* aggregates whose list changed over
+                         their state, else NULL: where their accumulators lie,
+                         for aggset_set_places(); made by plan_fit_check().
                          (Handles of a process are told by their names.) */
-    uint32_t places_min;
+    const bool *anew; /* which members of `state` begin empty, though there is
+                         state of their names; NULL: none; made by
+                         plan_fit_check() */
     const bool *migrates; /* which members of `aggs`, or of `state`, pass what
                              the state has through their migrate at a restore;
                              NULL: none; made by plan_fit_check() */

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "core/agg.h"
 #include "plan/fit_impl.h"
 
 static void
@@ -125,25 +126,54 @@ put_source(struct buf *out, const struct opt *step)
         put_member(out, conn, "partitions");
 }
 
+/* The places that are of no aggregate any more. */
+static void
+put_gone(struct buf *out, const struct agg_places *p)
+{
+    bool first = true;
+    uint32_t i;
+
+    put_name(out, "aggs_gone");
+    buf_addc(out, '[');
+    for (i = 0; i < p->count; i++) {
+        if (p->order[i] != AGG_NONE)
+            continue;
+        if (!first)
+            buf_addc(out, ',');
+        json_put_int(out, i);
+        first = false;
+    }
+    buf_addc(out, ']');
+}
+
 /* The list in order of its places; how many of them every entry has. */
 static void
 put_aggs(struct buf *out, const struct plan_step *s)
 {
     const struct opt *aggs = opt_get(s->opts, "aggs");
-    size_t i, n = aggs != NULL ? aggs->len : 0;
+    const struct agg_places *p = s->places;
+    size_t i, n = p != NULL ? p->count : aggs != NULL ? aggs->len : 0;
+    bool first = true;
 
     put_name(out, "aggs");
     buf_addc(out, '[');
     for (i = 0; i < n; i++) {
-        if (i > 0)
+        if (p != NULL && p->order[i] == AGG_NONE)
+            continue;
+        if (!first)
             buf_addc(out, ',');
-        put_value(out, opt_at(aggs, s->places != NULL ? s->places[i] : i));
+        put_value(out, opt_at(aggs, p != NULL ? p->order[i] : i));
+        first = false;
     }
     buf_addc(out, ']');
-    if (s->places == NULL || s->places_min == n)
+    if (p == NULL)
+        return;
+    if (p->count > aggs->len)
+        put_gone(out, p);
+    if (p->min == p->count)
         return;
     put_name(out, "aggs_min");
-    json_put_int(out, s->places_min);
+    json_put_int(out, p->min);
 }
 
 static void
@@ -193,7 +223,7 @@ put_hashes(struct buf *out, const struct plan_step *s)
 {
     static const char *const beside[] = {
         "name",     "auto", "inputs", "parallelism", "slot_sharing_group",
-        "chaining", "code", "kind"};
+        "chaining", "code", "core",   "kind"};
     const struct opt *o;
     struct buf text;
     char hash[17];
@@ -213,6 +243,7 @@ put_hashes(struct buf *out, const struct plan_step *s)
     buf_fini(&text);
     put_text(out, "opts", hash);
     put_member(out, s->opts, "code");
+    put_member(out, s->opts, "core");
 }
 
 /* What all steps have. */

@@ -176,13 +176,34 @@ has_handles(const struct opt *step)
     return true;
 }
 
+/* How many places of an aggregate's are of none any more: a list of numbers
+ * that grow. @return -1: damaged. */
+static int64_t
+count_gone(const struct opt *step, int64_t aggs)
+{
+    const struct opt *gone = opt_get(step, "aggs_gone"), *o;
+    int64_t next = 0, n;
+
+    if (gone == NULL)
+        return 0;
+    if (gone->type != OPT_LIST)
+        return -1;
+    n = (int64_t)gone->len;
+    for (o = gone->first; o != NULL; o = o->next) {
+        if (o->type != OPT_INT || o->i < next || o->i >= aggs + n)
+            return -1;
+        next = o->i + 1;
+    }
+    return n;
+}
+
 /* An aggregate has a list, and places that every entry has; a process has
  * its handles. */
 static bool
 has_parts(const struct opt *step)
 {
     const struct opt *aggs = opt_get(step, "aggs");
-    int64_t min;
+    int64_t min, count;
 
     if (opt_is(step, "kind", "process"))
         return has_handles(step);
@@ -190,8 +211,12 @@ has_parts(const struct opt *step)
         return true;
     if (aggs == NULL || aggs->type != OPT_LIST || aggs->len == 0)
         return false;
-    min = opt_int(step, "aggs_min", (int64_t)aggs->len);
-    return min > 0 && min <= (int64_t)aggs->len;
+    count = count_gone(step, (int64_t)aggs->len);
+    if (count < 0)
+        return false;
+    count += (int64_t)aggs->len;
+    min = opt_int(step, "aggs_min", count);
+    return min > 0 && min <= count;
 }
 
 /* The list of steps that keep nothing may be absent. */

@@ -352,8 +352,8 @@ fit(struct job *j, struct err *e)
         const struct fit_step *s = &j->fit.steps[i];
 
         if (s->verdict == FIT_LOST)
-            log_line(LOG_WARN, "%s: its state is given up: %s", s->step,
-                     s->why);
+            log_line(LOG_WARN, "%s: %s is given up: %s", s->step,
+                     s->drop ? "its state" : "state", s->why);
         else if (s->verdict < FIT_NEW && s->why[0] != '\0')
             log_line(LOG_WARN, "%s: %s", s->step, s->why);
         if (s->drop)

@@ -306,17 +306,15 @@ new_set(struct state_step *s, const struct opt *aggs, agg_custom_f *custom,
         struct err *e)
 {
     const struct opt *window = opt_get(s->desc, "window");
-    uint32_t *order, min;
+    struct agg_places places;
     int r = aggset_new(aggs, json_key_encode, custom, s->script, &s->set, e);
 
     if (r != 0)
         return r;
     if (s->window.updating)
         aggset_keep_times(s->set);
-    order = mem_zalloc(aggs->len * sizeof *order);
-    min = plan_state_places(s->desc, aggs, order);
-    aggset_set_places(s->set, order, min);
-    free(order);
+    plan_state_places(s->desc, aggs, s->view->scratch, &places);
+    aggset_set_places(s->set, &places);
     if (opt_is(window, "kind", "count")) {
         s->inner = s->set;
         s->set = panes_new(s->inner, (uint64_t)opt_int(window, "size", 1),

@@ -1,7 +1,7 @@
 /*
  * What the functions of a job say: a hash for each step, by which a plan tells
- * that its code changed, and the text of each `migrate`, which is part of a
- * declaration.
+ * that its code changed (where there is a `migrate` one more, of all others),
+ * and the text of each `migrate`, which is part of a declaration.
  *
  * A text is taken from the lines that define the function, as tokens, so that
  * comments and blanks do not count. Lua tells lines only; where several
@@ -27,6 +27,7 @@ struct text {
     struct script *s;
     uint64_t h;
     bool any, unsure;
+    bool core, migrates; /* without migrate; there is one */
     const void *seen[SEEN_MAX];
     uint32_t seen_count;
 };
@@ -459,11 +460,36 @@ walk_lj(lua_State *L, struct text *t, struct opt *o, struct err *e)
     }
     if (o->type != OPT_MAP && o->type != OPT_LIST)
         return 0;
-    if (o->type == OPT_MAP && opt_func(o, "migrate") != 0)
+    if (o->type == OPT_MAP && opt_func(o, "migrate") != 0 && !t->core) {
+        t->migrates = true;
         r = add_migrate_lj(L, t->s, o, e);
+    }
     for (c = o->first; c != NULL && r == 0; c = c->next)
-        r = walk_lj(L, t, c, e);
+        if (!t->core || o->type != OPT_MAP || strcmp(c->name, "migrate") != 0)
+            r = walk_lj(L, t, c, e);
     return r;
+}
+
+/* Add a hash of a step's functions to it, if it has any. */
+static int
+add_hash_lj(lua_State *L, struct text *t, struct opt *step, bool core,
+            struct err *e)
+{
+    char code[18];
+    int r;
+
+    t->h = 0;
+    t->core = core;
+    t->any = t->unsure = false;
+    t->seen_count = 0;
+    r = walk_lj(L, t, step, e);
+    if (r != 0 || !t->any)
+        return r;
+    (void)snprintf(code, sizeof code, "%s%016llx", t->unsure ? "?" : "",
+                   (unsigned long long)t->h);
+    opt_add(&t->s->arena, step, core ? "core" : "code",
+            opt_new_str(&t->s->arena, code, strlen(code)));
+    return 0;
 }
 
 int
@@ -472,23 +498,16 @@ script_texts_lj(struct script *s, struct err *e)
     const struct opt *steps = opt_get(s->job, "steps");
     struct opt *step;
     struct text *t;
-    char code[18];
     int r = 0;
 
     t = lua_newuserdatauv(s->L, sizeof *t, 0);
+    t->s = s;
     for (step = steps != NULL ? steps->first : NULL; step != NULL && r == 0;
          step = step->next) {
-        t->s = s;
-        t->h = 0;
-        t->any = t->unsure = false;
-        t->seen_count = 0;
-        r = walk_lj(s->L, t, step, e);
-        if (r != 0 || !t->any)
-            continue;
-        (void)snprintf(code, sizeof code, "%s%016llx", t->unsure ? "?" : "",
-                       (unsigned long long)t->h);
-        opt_add(&s->arena, step, "code",
-                opt_new_str(&s->arena, code, strlen(code)));
+        t->migrates = false;
+        r = add_hash_lj(s->L, t, step, false, e);
+        if (r == 0 && t->migrates)
+            r = add_hash_lj(s->L, t, step, true, e);
     }
     return r;
 }

@@ -244,7 +244,8 @@ a_failing_merge_consumes_its_source(void **state)
 static void
 bytes_of_a_list_that_grew_are_those_of_the_old_one(void **state)
 {
-    static const uint32_t order[] = {4, 0, 1, 2, 3};
+    static uint32_t order[] = {4, 0, 1, 2, 3};
+    const struct agg_places places = {order, 5, 2};
     struct val v[5] = {val_int(3), val_dbl(1.5), val_int(4), val_nil(),
                        util_sv("x")};
     struct arena a;
@@ -257,7 +258,7 @@ bytes_of_a_list_that_grew_are_those_of_the_old_one(void **state)
     (void)state;
     arena_init(&a);
     s = mixed_set(&a);
-    aggset_set_places(s, order, 2);
+    aggset_set_places(s, &places);
     block = util_block(s);
     assert_int_equal(add(s, block, v, &e), 0);
     buf_init(&b);
@@ -275,6 +276,54 @@ bytes_of_a_list_that_grew_are_those_of_the_old_one(void **state)
         util_drop(s, back);
     }
     assert_int_equal(whole, 4); /* with 2, 3, 4 and all places */
+    buf_fini(&b);
+    aggset_free(&s);
+    assert_int_equal(live, 0);
+    arena_fini(&a);
+}
+
+static void
+bytes_of_what_is_gone_are_skipped_and_no_more_written(void **state)
+{
+    static uint32_t before[] = {4, 0, 1, 2, 3},
+                    after[] = {AGG_NONE, 0, 1, AGG_NONE, 3, 2, 4};
+    const struct agg_places was = {before, 5, 2}, is = {after, 7, 2};
+    struct val v[5] = {val_int(3), val_dbl(1.5), val_int(4), val_nil(),
+                       util_sv("what a string it is")};
+    struct arena a;
+    struct aggset *s;
+    struct err e;
+    struct buf old, b;
+    void *block, *back;
+
+    (void)state;
+    arena_init(&a);
+    s = mixed_set(&a);
+    aggset_set_places(s, &was);
+    block = util_block(s);
+    assert_int_equal(add(s, block, v, &e), 0);
+    buf_init(&old);
+    buf_init(&b);
+    assert_int_equal(aggset_encode(s, block, &old, &e), 0);
+    util_drop(s, block);
+
+    aggset_set_places(s, &is);
+    back = util_block(s);
+    assert_int_equal(aggset_decode(s, back, old.data, old.len, &e), 0);
+    assert_string_equal(util_text(s, back),
+                        "custom=3 sum=1.5 custom=0 count=0 min=null");
+    assert_int_equal(aggset_encode(s, back, &b, &e), 0);
+    assert_null(memmem(b.data, b.len, "what a string", 13));
+    util_drop(s, back);
+    back = util_block(s);
+    assert_int_equal(aggset_decode(s, back, b.data, b.len, &e), 0);
+    assert_string_equal(util_text(s, back),
+                        "custom=3 sum=1.5 custom=0 count=0 min=null");
+    util_drop(s, back);
+    back = util_block(s);
+    assert_int_equal(aggset_decode(s, back, b.data, 3, &e), ERR_IO);
+    util_drop(s, back);
+    buf_fini(&old);
     buf_fini(&b);
     aggset_free(&s);
     assert_int_equal(live, 0);
@@ -423,6 +472,7 @@ main(void)
         cmocka_unit_test(a_failing_record_changes_nothing),
         cmocka_unit_test(a_failing_merge_consumes_its_source),
         cmocka_unit_test(bytes_of_a_list_that_grew_are_those_of_the_old_one),
+        cmocka_unit_test(bytes_of_what_is_gone_are_skipped_and_no_more_written),
         cmocka_unit_test(copies_and_bytes_are_deep),
         cmocka_unit_test(accumulators_are_aligned),
         cmocka_unit_test(bad_calls_are_refused_with_their_place),

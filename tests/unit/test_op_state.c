@@ -8,6 +8,7 @@
 
 #include "format/json.h"
 #include "op/op.h"
+#include "plan/fit.h"
 #include "plan_tree.h"
 #include "store_util.h"
 #include "winstate_util.h"
@@ -28,6 +29,8 @@ struct machine { /* the subtasks of one aggregate step */
     struct items rows; /* by key and window; the last one */
     struct aggset *set;
     uint64_t wanted;
+    const char *more;           /* aggregates beside n and s */
+    const struct buf *plan_was; /* that of the restored round, or NULL */
 };
 
 /* A row is {"k":..,"window_start":..,"window_end":..,"n":..,"s":..}. */
@@ -41,10 +44,12 @@ probe_batch(struct op_out *o, struct batch *b, struct err *e)
     for (i = 0; i < b->n; i++) {
         const struct rec *r = &b->recs[i];
         const char *n = memmem(r->val, r->val_len, ",\"n\":", 5);
+        const char *more = memmem(r->val, r->val_len, ",\"more", 6);
         size_t head = (size_t)(n - r->val);
+        size_t end = more != NULL ? (size_t)(more - r->val) : r->val_len - 1;
 
         assert_non_null(n);
-        items_set(&m->rows, r->val, head, n, r->val_len - head);
+        items_set(&m->rows, r->val, head, n, end - head);
     }
     return 0;
 }
@@ -92,6 +97,19 @@ failed(void *arg, const struct op_failure *f)
     fail_msg("%s", f->err.msg);
 }
 
+/* What becomes of the state of a list of aggregates that was another. */
+static void
+meet_past(struct machine *m)
+{
+    struct plan_fit fit;
+
+    if (m->plan_was == NULL || m->plan_was->len == 0)
+        return;
+    must(plan_fit_check(m->tree.p, m->plan_was->data, m->plan_was->len,
+                        FIT_ALLOW_LOSS, &fit, &err));
+    plan_fit_fini(&fit);
+}
+
 static void
 machine_start(struct machine *m, const char *window, uint32_t parallelism,
               struct store *store, size_t cache)
@@ -110,12 +128,13 @@ machine_start(struct machine *m, const char *window, uint32_t parallelism,
              " key_place:'j.lua:3', inputs:[{step:2}],"
              " key:[{name:'k', field:'k'}], %s,"
              " aggs:[{name:'n', fn:'count', args:[]},"
-             " {name:'s', fn:'sum', args:[{field:'v'}]}]},"
+             " {name:'s', fn:'sum', args:[{field:'v'}]}%s]},"
              " {kind:'sink', name:'out', place:'j.lua:9',"
              " connector:'blackhole', inputs:[{step:3}]}]}",
-             window);
+             window, m->more != NULL ? m->more : "");
     m->plan = tree_plan(&m->tree, &conf, buf_cstr(&text));
     buf_fini(&text);
+    meet_past(m);
     m->step = tree_step(m->plan, "a", STEP_GLOBAL);
     assert_int_equal(m->step->parallelism, parallelism);
     assert_int_equal(m->plan->max_parallelism, MAX_PAR);
@@ -190,6 +209,7 @@ static void
 record(struct machine *m, const struct window_spec *w, const struct input *in)
 {
     struct partial head = {.count = 1};
+    const struct rec rec = {.ts = in->ts};
     struct window_place place;
     struct partials *p;
     struct buf key;
@@ -208,7 +228,7 @@ record(struct machine *m, const struct window_spec *w, const struct input *in)
     head.slice = place.slice;
     head.first = place.first;
     block = util_block(m->set);
-    must(aggset_add(m->set, block, in->v, NULL, &err));
+    must(aggset_add(m->set, block, in->v, &rec, &err));
     p = partials_new();
     must(partials_add(p, m->set, &head, block, &err));
     op = m->ops[key_group_subtask(key_group(head.hash, MAX_PAR), m->count,
@@ -294,6 +314,8 @@ struct world {
     struct items rows_at_round, rows_at_barrier;
     struct restored restored;
     struct step_blobs blobs;
+    struct buf plan; /* of the last complete round */
+    bool edits;      /* a restart has another list of aggregates */
     uint64_t round;
     int64_t wm, now;
     bool under_way;
@@ -327,6 +349,8 @@ complete(struct world *w)
 
     write_round(w->store, w->round, w->m.snaps, w->m.count, &err);
     keep_blobs(w);
+    buf_clear(&w->plan);
+    plan_state_put(w->m.plan, &w->plan);
     for (i = 0; i < w->m.count; i++)
         snapshot_free(&w->m.snaps[i]);
     w->m.given = 0;
@@ -351,12 +375,25 @@ begin_round(struct world *w)
     w->under_way = true;
 }
 
+/* Beside n and s, which are compared: others that come, go, and are others. */
+static const char *const lists[] = {
+    NULL,
+    ", {name:'more', fn:'max', args:[{field:'v'}]}",
+    ", {name:'more', fn:'collect', args:[{field:'v'}], max:1000}",
+    ", {name:'more', fn:'count', args:[]},"
+    " {name:'more2', fn:'max', args:[{field:'v'}]}",
+    ", {name:'more2', fn:'max', args:[{field:'v'}]},"
+    " {name:'more', fn:'count', args:[]}",
+};
+
 static void
 crash(struct world *w)
 {
     uint32_t i;
 
     machine_stop(&w->m);
+    if (w->edits)
+        w->m.more = lists[util_below(sizeof lists / sizeof lists[0])];
     items_copy(&w->m.rows, &w->rows_at_round);
     w->under_way = false;
     machine_start(&w->m, w->window, 1 + util_below(TASKS_MAX), w->store,
@@ -416,7 +453,7 @@ world_step(struct world *w)
             complete(w);
         return;
     case 5:
-        if (util_below(4) == 0)
+        if (util_below(w->edits ? 2 : 4) == 0)
             crash(w);
         return;
     default:
@@ -427,11 +464,12 @@ world_step(struct world *w)
     in.wm = w->wm;
     in.key = util_below(200);
     in.v[0] = val_int((int64_t)util_below(1000) - 500);
+    in.v[1] = in.v[2] = in.v[0];
     take(w, &in);
 }
 
 static void
-world_run(const char *window, size_t cache, uint64_t *full)
+world_run(const char *window, size_t cache, bool edits, uint64_t *full)
 {
     static struct world world;
     struct world *w = &world;
@@ -442,6 +480,8 @@ world_run(const char *window, size_t cache, uint64_t *full)
     memset(w, 0, sizeof *w);
     w->window = window;
     w->cache = cache;
+    w->edits = edits;
+    w->m.plan_was = &w->plan;
     w->wm = WM_NONE;
     w->store = open_store(dir);
     machine_start(&w->plain, window, 1, NULL, 0);
@@ -461,6 +501,7 @@ world_run(const char *window, size_t cache, uint64_t *full)
     for (i = 0; i < (int)w->blobs.count; i++)
         buf_fini(&w->blobs.blobs[i]);
     free(w->blobs.blobs);
+    buf_fini(&w->plan);
     items_fini(&w->m.rows);
     items_fini(&w->plain.rows);
     items_fini(&w->rows_at_round);
@@ -487,7 +528,7 @@ rows_are_the_same_after_restores(void **state)
 
     (void)state;
     for (i = 0; i < 4; i++)
-        world_run(windows[i], 0, &full);
+        world_run(windows[i], 0, false, &full);
     assert_int_equal(full, 0);
 }
 
@@ -499,8 +540,20 @@ rows_are_the_same_with_less_memory_than_state(void **state)
 
     (void)state;
     for (i = 0; i < 8; i++)
-        world_run(windows[i % 4], 2000u << util_below(5), &full);
+        world_run(windows[i % 4], 2000u << util_below(5), false, &full);
     assert_true(full > 100);
+}
+
+static void
+aggregates_go_on_exactly_while_others_come_and_go(void **state)
+{
+    uint64_t full = 0;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 8; i++)
+        world_run(windows[i % 4], i < 4 ? 0 : 2000u << util_below(5), true,
+                  &full);
 }
 
 /* ---- the end of input ---- */
@@ -683,6 +736,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_the_same_after_restores),
         cmocka_unit_test(rows_are_the_same_with_less_memory_than_state),
+        cmocka_unit_test(aggregates_go_on_exactly_while_others_come_and_go),
         cmocka_unit_test(the_end_gives_what_changed_before_its_mark_goes_on),
         cmocka_unit_test(the_store_is_read_while_rounds_are_written),
     };

@@ -14,6 +14,8 @@ entry(const struct fixture *f, const char *name)
     return NULL;
 }
 
+#define MAX "{name:'m', fn:'max', args:[{field:'v'}]}"
+
 /* Neither refused nor lost. */
 static void
 keeps(const char *was, const char *is, enum fit_verdict verdict)
@@ -132,22 +134,24 @@ another_list_of_aggregates_is_a_loss(void **state)
 {
     (void)state;
     loses(NAMED(KEY, MINUTE, COUNT "," P99), NAMED(KEY, MINUTE, COUNT), "w",
-          true, "aggregate p removed");
+          false,
+          "aggregate p removed: its part is given up, the others are kept");
+    loses(NAMED(KEY, MINUTE, COUNT "," P99), NAMED(KEY, MINUTE, MAX), "w",
+          false,
+          "aggregate n removed, aggregate p removed: their parts are given up");
     loses(NAMED(KEY, MINUTE, P99),
           NAMED(KEY, MINUTE,
                 "{name:'p', fn:'percentile', args:[{field:'v'}], q:0.5,"
                 " q_text:'0.5', error:0.01}"),
-          "w", true,
+          "w", false,
           "aggregate p changed from percentile(v, 0.99) to percentile(v, "
-          "0.5)");
+          "0.5): its part is given up");
     loses(NAMED(KEY, MINUTE, CUSTOM),
           NAMED(KEY, MINUTE,
                 "{name:'c', fn:'custom', args:[{field:'w'}], init:@1, add:@2,"
                 " result:@4}"),
-          "w", true, "arguments of aggregate c changed");
+          "w", false, "arguments of aggregate c changed: its part is given up");
 }
-
-#define MAX "{name:'m', fn:'max', args:[{field:'v'}]}"
 
 static void
 assert_places(const struct fixture *f, uint32_t min, const char *want)
@@ -158,9 +162,12 @@ assert_places(const struct fixture *f, uint32_t min, const char *want)
 
     buf_init(&got);
     assert_non_null(s->places);
-    assert_int_equal(s->places_min, min);
-    for (i = 0; i < opt_get(s->opts, "aggs")->len; i++)
-        buf_addf(&got, "%u", (unsigned)s->places[i]);
+    assert_int_equal(s->places->min, min);
+    for (i = 0; i < s->places->count; i++)
+        if (s->places->order[i] == AGG_NONE)
+            buf_addc(&got, '-');
+        else
+            buf_addf(&got, "%u", (unsigned)s->places->order[i]);
     assert_string_equal(buf_cstr(&got), want);
     assert_ptr_equal(tree_step(f->is.p, "w", STEP_LOCAL)->places, s->places);
     buf_fini(&got);
@@ -240,6 +247,49 @@ places_go_on_in_the_states_that_follow(void **state)
     plan_fit_fini(&next.fit);
     tree_free(&next.is);
     buf_fini(&next.state);
+    end(&f);
+}
+
+/* What `is` makes of the state of the plan before, whose place it takes. */
+static void
+go_on(struct fixture *f, const char *is, uint32_t min, const char *places)
+{
+    struct buf state;
+
+    buf_init(&state);
+    plan_state_put(f->is.p, &state);
+    plan_fit_fini(&f->fit);
+    tree_free(&f->is);
+    build(&f->is, "t", OPTIONS, is);
+    buf_fini(&f->state);
+    f->state = state;
+    compare(f, FIT_ALLOW_LOSS);
+    if (f->code != 0)
+        fail_msg("%s", f->e.msg);
+    assert_places(f, min, places);
+}
+
+static void
+a_place_that_was_given_up_is_never_used_again(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    meet(&f, NAMED(KEY, MINUTE, COUNT "," P99 "," MAX),
+         NAMED(KEY, MINUTE, COUNT "," MAX), FIT_ALLOW_LOSS);
+    assert_int_equal(f.code, 0);
+    assert_places(&f, 3, "0-1");
+    go_on(&f, NAMED(KEY, MINUTE, COUNT "," MAX), 3, "0-1");
+    assert_int_equal(entry(&f, "w")->verdict, FIT_KEPT);
+    go_on(&f, NAMED(KEY, MINUTE, COUNT "," P99 "," MAX), 3, "0-21");
+    assert_int_equal(entry(&f, "w")->verdict, FIT_CHANGED);
+    go_on(&f, NAMED(KEY, MINUTE, P99), 3, "---0");
+    assert_int_equal(entry(&f, "w")->verdict, FIT_LOST);
+    go_on(&f,
+          NAMED(KEY, MINUTE,
+                "{name:'p', fn:'percentile', args:[{field:'v'}], q:0.5,"
+                " q_text:'0.5', error:0.01}," COUNT),
+          3, "----01");
     end(&f);
 }
 
@@ -548,7 +598,8 @@ a_handle_that_is_gone_is_lost_and_the_others_stay(void **state)
 {
     (void)state;
     loses(PROC(KEY, STATE(VALUE("a") "," VALUE("b") "," VALUE("v"))),
-          PROC(KEY, STATE(VALUE("v"))), "w", false, "state a, b removed");
+          PROC(KEY, STATE(VALUE("v"))), "w", false,
+          "state a, b removed: their entries are given up, all else is kept");
 }
 
 static void
@@ -556,10 +607,76 @@ a_handle_that_means_something_else_is_a_loss(void **state)
 {
     (void)state;
     loses(PROC(KEY, STATE(VALUE("v"))),
-          PROC(KEY, STATE("{name:'v', kind:'list', ttl_ms:-1}")), "w", true,
-          "state v changed from value to list");
-    loses(PROC(KEY, STATE(SUM("s", "x"))), PROC(KEY, STATE(SUM("s", "y"))), "w",
-          true, "state s changed from sum(x) to sum(y)");
+          PROC(KEY, STATE("{name:'v', kind:'list', ttl_ms:-1}")), "w", false,
+          "state v changed from value to list: its entries are given up, all "
+          "else is kept");
+    loses(PROC(KEY, STATE(VALUE("v") "," SUM("s", "x"))),
+          PROC(KEY, STATE(SUM("s", "y"))), "w", false,
+          "state v removed, state s changed from sum(x) to sum(y): their "
+          "entries are given up, all else is kept");
+}
+
+static void
+a_step_knows_which_handles_begin_anew(void **state)
+{
+    const struct plan_step *s;
+    struct fixture f;
+
+    (void)state;
+    meet(&f, PROC(KEY, STATE(VALUE("u") "," VALUE("v") "," SUM("s", "x"))),
+         PROC(KEY, STATE(SUM("s", "y") "," VALUE("v") "," VALUE("w"))),
+         FIT_ALLOW_LOSS);
+    assert_int_equal(f.code, 0);
+    s = tree_step(f.is.p, "w", STEP_PROCESS);
+    assert_non_null(s->anew);
+    assert_true(s->anew[0]);
+    assert_false(s->anew[1]);
+    assert_false(s->anew[2]); /* there is none of its name */
+    end(&f);
+    meet(&f, PROC(KEY, STATE(VALUE("u") "," VALUE("v"))),
+         PROC(KEY, STATE(VALUE("v"))), FIT_ALLOW_LOSS);
+    assert_null(tree_step(f.is.p, "w", STEP_PROCESS)->anew);
+    end(&f);
+}
+
+#define MOVED(name, kind, text)                                                \
+    "{name:'" name "', kind:'" kind "', ttl_ms:-1, migrate:@5, "               \
+    "migrate_text:'" text "'}"
+#define MOVED_C(text)                                                          \
+    "{name:'c', fn:'custom', label:'c', args:[{field:'v'}], init:@1, add:@2,"  \
+    " result:@4, migrate:@5, migrate_text:'" text "'}"
+
+/* Going back over a migration: nobody may read the newer form as the older. */
+static void
+without_migrate_the_form_that_it_made_is_given_up(void **state)
+{
+    static const char handle[] =
+        "state v has no migrate any more, with other functions of the step "
+        "changed: its entries are given up, all else is kept";
+    static const char agg[] =
+        "migrate of aggregate c removed, with other functions of the step "
+        "changed: its part is given up, the others are kept";
+
+    (void)state;
+    loses(PROC(KEY, STATE(MOVED("v", "value", "m")) "code:'bb', core:'b',"),
+          PROC(KEY, STATE(VALUE("v")) "code:'a',"), "w", false, handle);
+    loses(PROC(KEY, STATE(MOVED("v", "value", "m")) "code:'bb', core:'?b',"),
+          PROC(KEY, STATE(VALUE("v")) "code:'?b',"), "w", false, handle);
+    loses(NAMED(KEY "code:'bb', core:'b', ", MINUTE, COUNT "," MOVED_C("m")),
+          NAMED(KEY "code:'a', ", MINUTE, COUNT "," CUSTOM), "w", false, agg);
+}
+
+static void
+migrate_alone_may_be_taken_out(void **state)
+{
+    (void)state;
+    keeps(PROC(KEY, STATE(MOVED("v", "value", "m")) "code:'bb', core:'b',"),
+          PROC(KEY, STATE(VALUE("v")) "code:'b',"), FIT_CHANGED);
+    keeps(NAMED(KEY "code:'bb', core:'b', ", MINUTE, COUNT "," MOVED_C("m")),
+          NAMED(KEY "code:'b', ", MINUTE, COUNT "," CUSTOM), FIT_CHANGED);
+    keeps(PROC(KEY, STATE(MOVED("v", "value", "m")) "code:'bb', core:'b',"),
+          PROC(KEY, STATE(MOVED("v", "value", "n")) "code:'a', core:'a',"),
+          FIT_MIGRATED); /* it is called with what is there */
 }
 
 #define JOIN(right)                                                            \
@@ -631,6 +748,10 @@ main(void)
         cmocka_unit_test(an_added_aggregate_begins_empty_at_a_place_of_its_own),
         cmocka_unit_test(another_order_of_aggregates_keeps_their_places),
         cmocka_unit_test(places_go_on_in_the_states_that_follow),
+        cmocka_unit_test(a_place_that_was_given_up_is_never_used_again),
+        cmocka_unit_test(a_step_knows_which_handles_begin_anew),
+        cmocka_unit_test(without_migrate_the_form_that_it_made_is_given_up),
+        cmocka_unit_test(migrate_alone_may_be_taken_out),
         cmocka_unit_test(an_unchanged_list_needs_no_places),
         cmocka_unit_test(a_sink_that_keeps_nothing_may_go),
         cmocka_unit_test(automatic_names_of_equal_keys_that_moved_are_refused),

@@ -123,33 +123,51 @@ aggregators_without_merge_have_whole_windows(void **state)
                     ROW("\"b\"", -2000, 2000, "{\"x\":1}"));
 }
 
-/* Entries of before have no accumulator of it. */
+/* An entry that `before` made, shown where the list is that of `after`. */
 static void
-an_aggregate_that_was_added_is_empty_in_older_entries(void **state)
+expect_older(const char *before, const char *after,
+             const struct agg_places *places, const char *want)
 {
-    static const char before[] =
-        "x:key_by \"k\":window(s.tumbling \"4s\")\n"
-        ":aggregate({ n = s.count() }, { name = \"agg\" })\n";
-    static const char after[] =
-        "x:key_by \"k\":window(s.tumbling \"4s\")\n"
-        ":aggregate({ a = s.sum \"v\", n = s.count() }, { name = \"agg\" "
-        "})\n";
-    uint32_t places[2] = {1, 0}, i;
     struct maker old, new;
+    uint32_t i;
 
-    (void)state;
     maker_init(&old, before);
     add(&old, three[0]);
     maker_init(&new, after);
-    for (i = 0; i < new.plan->step_count; i++) {
+    for (i = 0; i < new.plan->step_count; i++)
         new.plan->steps[i].places = places;
-        new.plan->steps[i].places_min = 1;
-    }
     expect_scan(keep(&old, (struct kept_entry){.fired = {WM_NONE},
                                                .code = new.text,
                                                .plan = new.plan}),
-                ROW("\"b\"", 0, 4000, "{\"n\":1,\"a\":null}"));
+                want);
     maker_fini(&new);
+}
+
+#define LIST(aggs)                                                             \
+    "x:key_by \"k\":window(s.tumbling \"4s\")\n"                               \
+    ":aggregate({" aggs "}, { name = \"agg\" })\n"
+
+static void
+an_aggregate_that_was_added_is_empty_in_older_entries(void **state)
+{
+    static uint32_t order[2] = {1, 0};
+    const struct agg_places places = {order, 2, 1};
+
+    (void)state;
+    expect_older(LIST("n = s.count()"), LIST("a = s.sum \"v\", n = s.count()"),
+                 &places, ROW("\"b\"", 0, 4000, "{\"n\":1,\"a\":null}"));
+}
+
+static void
+an_aggregate_that_is_gone_is_skipped_in_older_entries(void **state)
+{
+    static uint32_t order[3] = {AGG_NONE, 0, 1};
+    const struct agg_places places = {order, 3, 2};
+
+    (void)state;
+    expect_older(LIST("a = s.sum \"v\", n = s.count()"),
+                 LIST("n = s.count(), p = s.sum \"v\""), &places,
+                 ROW("\"b\"", 0, 4000, "{\"n\":1,\"p\":null}"));
 }
 
 static void
@@ -364,6 +382,7 @@ main(void)
         cmocka_unit_test(custom_aggregators_run_in_the_code_of_the_checkpoint),
         cmocka_unit_test(aggregators_without_merge_have_whole_windows),
         cmocka_unit_test(an_aggregate_that_was_added_is_empty_in_older_entries),
+        cmocka_unit_test(an_aggregate_that_is_gone_is_skipped_in_older_entries),
         cmocka_unit_test(without_the_code_plain_accumulators_are_shown),
         cmocka_unit_test(
             windows_that_only_the_code_can_put_together_are_refused_without),

@@ -177,6 +177,44 @@ the_text_of_migrate_is_its_own_whatever_stands_beside_it(void **state)
     assert_string_equal(text, "none");
 }
 
+/* A hash of process "p" with this option of its value state. */
+static void
+hash_of(const char *option, const char *name, char out[32])
+{
+    struct script_conf conf;
+    struct script *s;
+    char text[2048];
+
+    (void)snprintf(text, sizeof text,
+                   JOB_HEAD "local function two() return 2 end\n"
+                            "st:key_by('k'):process { name = 'p',\n"
+                            "state = { a = s.value_state { %s } },\n"
+                            "on_record = function() two() end }\n"
+                            "  :sink('out', s.stdout())" JOB_END,
+                   option);
+    conf = conf_of(text);
+    s = load_ok(&conf);
+    (void)snprintf(out, 32, "%s", opt_str(step_of(s, "p"), name, "none"));
+    script_free(&s);
+}
+
+static void
+the_core_of_a_step_is_its_code_without_migrate(void **state)
+{
+    char with[32], without[32], core[32];
+
+    (void)state;
+    /* Both hold `two`, which counts once in a step. */
+    hash_of("migrate = function() return two() end", "code", with);
+    hash_of("migrate = function() return two() end", "core", core);
+    hash_of("", "code", without);
+    assert_int_equal(strlen(core), 16);
+    assert_string_equal(core, without);
+    assert_string_not_equal(with, without);
+    hash_of("", "core", core);
+    assert_string_equal(core, "none");
+}
+
 static void
 a_migrate_whose_text_is_unclear_is_refused(void **state)
 {
@@ -198,6 +236,7 @@ main(void)
         cmocka_unit_test(comments_blanks_and_places_are_no_change),
         cmocka_unit_test(text_and_what_it_holds_are_a_change),
         cmocka_unit_test(what_cannot_be_read_is_said),
+        cmocka_unit_test(the_core_of_a_step_is_its_code_without_migrate),
         cmocka_unit_test(
             the_text_of_migrate_is_its_own_whatever_stands_beside_it),
         cmocka_unit_test(a_migrate_whose_text_is_unclear_is_refused),
