@@ -201,6 +201,7 @@ script_lines(const char *text, size_t len, void (*put)(void *arg, int line),
              void *arg, struct err *e)
 {
     struct dump d = {.put = put, .arg = arg};
+    size_t skip = script_skip_begin(text, len);
     lua_State *L = luaL_newstate();
     struct buf b;
     int r = 0;
@@ -208,17 +209,10 @@ script_lines(const char *text, size_t len, void (*put)(void *arg, int line),
     if (L == NULL)
         return err_set(e, ERR_NOMEM, "no memory for a Lua state");
     buf_init(&b);
-    if (len > 0 && text[0] == '#') { /* as the loader of jobs does */
-        buf_adds(&b, "--");
-        buf_add(&b, text, len);
-        text = buf_cstr(&b);
-        len = b.len;
-    }
-    if (luaL_loadbufferx(L, text, len, "=job", "t") != LUA_OK) {
+    if (luaL_loadbufferx(L, text + skip, len - skip, "=job", "t") != LUA_OK) {
         r = err_set(e, ERR_JOBFILE, "%s", lua_tostring(L, -1));
         goto end;
     }
-    buf_clear(&b);
     (void)lua_dump(L, add_piece, &b, 0);
     d.pos = (const unsigned char *)b.data;
     d.end = d.pos + b.len;

@@ -85,6 +85,8 @@ a_line_for_the_shell_is_no_line(void **state)
 {
     (void)state;
     expect("#!/usr/bin/env lua\nlocal a = 1\n", "2 ");
+    expect("\xEF\xBB\xBF#!/usr/bin/env lua\nlocal a = 1\n", "2 ");
+    expect("\xEF\xBB\xBFlocal a = 1\n", "1 ");
 }
 
 /* More than 127 lines apart, lines are kept another way. */
