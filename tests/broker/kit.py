@@ -288,8 +288,11 @@ class Job:
 
     def signals(self, kind, number):
         """Whether the process catches (SigCgt) or ignores (SigIgn) it."""
-        with open("/proc/%d/status" % self.p.pid) as f:
-            mask = re.search(r"^%s:\s*(\w+)" % kind, f.read(), re.M)
+        try:
+            with open("/proc/%d/status" % self.p.pid) as f:
+                mask = re.search(r"^%s:\s*(\w+)" % kind, f.read(), re.M)
+        except FileNotFoundError:  # it has ended
+            return False
         return bool(mask and int(mask.group(1), 16) >> (number - 1) & 1)
 
     def opened(self):

@@ -4,9 +4,9 @@
 usage: run.py [PROGRAM]...
 
 Without arguments: the cmocka programs in $top_builddir/tests/broker, and
-the scripts tests/broker/jobs_test.py, eo_test.py, fire_test.py and job_*.py
-of the source tree (whole jobs; they get STREAMLUA and KTOOL). All of them
-find the broker in STREAMLUA_TEST_BROKER (host:port),
+the scripts tests/broker/jobs_test.py, eo_test.py, fire_test.py,
+reload_test.py and job_*.py of the source tree (whole jobs; they get STREAMLUA
+and KTOOL). All of them find the broker in STREAMLUA_TEST_BROKER (host:port),
 STREAMLUA_TEST_BROKER_SASL, STREAMLUA_TEST_BROKER_DIR (its data) and
 STREAMLUA_TEST_BROKER_TOOL (broker.py, to kill and restart it).
 STREAMLUA_KEEP=DIR keeps the broker's data and log in DIR. The last line is
@@ -35,7 +35,7 @@ def programs(build):
     found = sorted(p for p in (build / "tests" / "broker").glob("test_kafka_*")
                    if p.suffix == "" and os.access(p, os.X_OK))
     return found + [HERE / "jobs_test.py", HERE / "eo_test.py",
-                    HERE / "fire_test.py"] + \
+                    HERE / "fire_test.py", HERE / "reload_test.py"] + \
         sorted(HERE.glob("job_*.py"))
 
 
@@ -46,8 +46,8 @@ def run(program, env):
         args.insert(0, sys.executable)
     p = subprocess.Popen(args, env=env, stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, start_new_session=True)
-    limit = EO_LIMIT_S if program.name in ("eo_test.py", "fire_test.py") \
-        else LIMIT_S
+    limit = EO_LIMIT_S if program.name in (
+        "eo_test.py", "fire_test.py", "reload_test.py") else LIMIT_S
     try:
         out, _ = p.communicate(timeout=limit)
         status = p.returncode
