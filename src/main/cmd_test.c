@@ -3,6 +3,8 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +12,7 @@
 #include "base/log.h"
 #include "main/cmd.h"
 #include "testing/cases.h"
+#include "testing/sim.h"
 
 static int
 read_seed(const struct cli *c, uint64_t *ret, struct err *e)
@@ -56,6 +59,42 @@ quiet_log(const struct cli *c)
         log_setup(LOG_ERROR, log_is_json());
 }
 
+static void *
+end_by_signal(void *arg)
+{
+    int number;
+
+    if (sigwait(arg, &number) != 0)
+        return NULL;
+    sim_remove_left();
+    (void)signal(number, SIG_DFL);
+    (void)pthread_sigmask(SIG_UNBLOCK, arg, NULL);
+    (void)raise(number);
+    return NULL;
+}
+
+/* A signal that ends the process leaves no temporary directory. Those that are
+ * ignored stay so; without a thread all are as they were. */
+static void
+tidy_at_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    static sigset_t set; /* the thread's, to the end */
+    struct sigaction was;
+    pthread_t thread;
+    size_t i;
+
+    (void)sigemptyset(&set);
+    for (i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (sigaction(numbers[i], NULL, &was) == 0 && was.sa_handler == SIG_DFL)
+            (void)sigaddset(&set, numbers[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+    if (pthread_create(&thread, NULL, end_by_signal, &set) == 0)
+        (void)pthread_detach(thread);
+    else
+        (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 int
 cmd_test(struct cli *c)
 {
@@ -73,6 +112,7 @@ cmd_test(struct cli *c)
     if (read_seed(c, &conf.seed, &e) != 0 || read_output(c, &form, &e) != 0)
         return cmd_usage_error(c, &e);
     quiet_log(c);
+    tidy_at_signals();
     conf.report = report_new(form, stdout, cli_colour(c, stdout));
     r = cases_run(&conf, &e);
     failed = report_end(conf.report);

@@ -1,12 +1,12 @@
 #include "testing/sim.h"
 
+#include <errno.h>
 #include <ftw.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <errno.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -14,11 +14,17 @@
 
 /* ---- making and freeing ---- */
 
+enum { DIR_MAX = 4096, REMOVE_TRIES = 3 };
+
+/* The directory that is there, for sim_remove_left(). */
+static char left_dir[DIR_MAX];
+static atomic_bool is_left;
+
 static int
 make_dir(struct sim *s, struct err *e)
 {
     const char *tmp = getenv("TMPDIR");
-    char path[4096];
+    char path[DIR_MAX];
     int n;
 
     /* In memory, if there is such a place. */
@@ -29,6 +35,8 @@ make_dir(struct sim *s, struct err *e)
         return err_set(e, ERR_IO, "cannot make a directory in '%s': %s", tmp,
                        strerror(errno));
     s->dir = mem_strdup(path);
+    memcpy(left_dir, path, sizeof path);
+    atomic_store(&is_left, true);
     return 0;
 }
 
@@ -40,6 +48,24 @@ remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
     (void)ftw;
     (void)remove(path);
     return 0;
+}
+
+static void
+remove_dir(const char *dir)
+{
+    (void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* The job still runs and may make files meanwhile. */
+void
+sim_remove_left(void)
+{
+    int n;
+
+    for (n = 0; n < REMOVE_TRIES && atomic_load(&is_left) &&
+                access(left_dir, F_OK) == 0;
+         n++)
+        remove_dir(left_dir);
 }
 
 static const char *
@@ -131,8 +157,10 @@ sim_free(struct sim **sp)
         return;
     box_free(&s->box);
     queue_set_fini(&s->queues);
-    if (s->dir != NULL)
-        (void)nftw(s->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (s->dir != NULL) {
+        remove_dir(s->dir);
+        atomic_store(&is_left, false);
+    }
     clock_set_real();
     free(s->subtasks);
     free(s->order);

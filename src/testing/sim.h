@@ -55,6 +55,9 @@ MUST_USE int sim_new(const struct sim_conf *conf, struct sim **ret,
                      struct err *e);
 /** Remove it and its temporary directory. Accepts NULL. */
 void sim_free(struct sim **s);
+/** Remove the temporary directory of the job that is open: the process ends by
+ * a signal. @thread any. */
+void sim_remove_left(void);
 
 struct sim_record {
     const char *value; /* `value_len` bytes of payload; NULL: a tombstone */

@@ -6,6 +6,7 @@ usage: test_verb_test.py [--bin PATH] [NAME]...
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -475,6 +476,27 @@ def what_does_not_end_is_stopped():
     assert "loading took longer than load_timeout" in out, out
 
 
+def a_signal_leaves_no_temporary_directory():
+    with tempfile.TemporaryDirectory() as d:
+        with open(os.path.join(d, "job.lua"), "w") as f:
+            f.write(SUMS)
+        with open(os.path.join(d, "job_test.lua"), "w") as f:
+            f.write(HEAD + 'test.case("c", function(t) t:push("in", { k = "a", '
+                    'v = 1, ts = 0 }) while true do end end)\n')
+        tmp = os.path.join(d, "tmp")
+        for number in signal.SIGINT, signal.SIGTERM:
+            os.mkdir(tmp)
+            p = subprocess.Popen([BINARY, "test", "job.lua"], cwd=d,
+                                 stdout=subprocess.DEVNULL,
+                                 env=run_cases.clean_env({"TMPDIR": tmp}))
+            until = time.monotonic() + run_cases.TIMEOUT_S
+            while not os.listdir(tmp) and time.monotonic() < until:
+                time.sleep(0.01)
+            p.send_signal(number)
+            assert p.wait(run_cases.TIMEOUT_S) == -number, p.returncode
+            os.rmdir(tmp)
+
+
 def formats_take_tables_where_they_have_fields():
     csv = SUMS.replace('s.stdin()', 's.stdin { format = "csv", fields = '
                        '{ "k", "v:int", "ts:int" } }')
@@ -627,6 +649,7 @@ TESTS = [
     parallelism_finds_state_that_keys_share,
     one_seed_is_one_run,
     what_does_not_end_is_stopped,
+    a_signal_leaves_no_temporary_directory,
     formats_take_tables_where_they_have_fields,
     keys_timestamps_headers_and_tombstones_reach_the_job,
     processing_time_is_moved_by_the_case,
