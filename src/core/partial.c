@@ -5,6 +5,8 @@
 
 #include "base/mem.h"
 
+enum { LOOK = 16 };
+
 struct partials *
 partials_new(void)
 {
@@ -58,6 +60,9 @@ partials_add(struct partials *p, const struct aggset *set,
 
     mem_grow(&p->items, &p->cap, p->n + 1u, sizeof *p->items);
     item = &p->items[p->n];
+    if (p->n % LOOK == 0) /* it stands for those that follow */
+        p->look = set->size + aggset_heap(set, block);
+    p->bytes += p->look;
     *item = *head;
     item->block = NULL;
     item->bytes = NULL;

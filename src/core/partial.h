@@ -31,6 +31,8 @@ struct partials {
     struct partial *items;
     uint32_t n;
     size_t cap;
+    size_t bytes; /* of the blocks, with what they own, about */
+    size_t look;  /* of the one that was looked at last */
     struct arena arena;
 };
 

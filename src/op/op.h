@@ -36,6 +36,7 @@
 #include "state/store.h"
 
 enum { OP_BATCH_MAX = 512, OP_ROWS_MAX = 1024 };
+enum { OP_ROUTE_BYTES = 256 << 10 }; /* of a message in a lane, about */
 
 enum mark_kind { MARK_PART, MARK_WATERMARK, MARK_BARRIER, MARK_END };
 

@@ -20,6 +20,7 @@
 #include "op/key_eval.h"
 #include "op/route.h"
 
+enum { BYTES_MIN = 256 << 10, LOOK = 64 };
 enum { GROUP = 64, SAMPLE_RECORDS = 20000, BYPASS_RECORDS = 200000 };
 #define BYPASS_RATIO 1.5
 
@@ -54,6 +55,9 @@ struct op_local {
     int64_t since_ms; /* when the first came, -1 = empty */
     int64_t deadline; /* first watermark that closes something held */
     int64_t wm;       /* reached */
+    size_t heap;      /* that blocks in the table own */
+    bool heavy;       /* some have been seen to own any */
+    uint32_t looked;
     bool may_bypass, bypass;
     uint64_t sample_in, sample_out; /* of the current measurement */
 };
@@ -118,6 +122,7 @@ flush(struct op_local *l, struct err *e)
             r = op_fail(&l->op, NULL, e);
     }
     table_clear(&l->table);
+    l->heap = 0;
     l->since_ms = -1;
     l->deadline = INT64_MAX;
     judge(l);
@@ -150,6 +155,20 @@ is_over(const struct op_local *l, struct table_entry *t)
            aggset_times(t->block)->last <= l->args.ts - l->window.ttl;
 }
 
+/* What a block owns. Few sets own anything: they are looked at now and then
+ * until one does. */
+static size_t
+heap_of(struct op_local *l, const void *block)
+{
+    size_t n;
+
+    if (!l->heavy && l->looked++ % LOOK != 0)
+        return 0;
+    n = aggset_heap(l->args.set, block);
+    l->heavy = l->heavy || n != 0;
+    return n;
+}
+
 /* Add the loaded record to one entry; *ret_bad is the record's failure. */
 static int
 add_entry(struct op_local *l, const struct ahead *a, int *ret_bad,
@@ -158,6 +177,7 @@ add_entry(struct op_local *l, const struct ahead *a, int *ret_bad,
     const struct window_place *p = &a->place;
     struct table_entry *t;
     int64_t deadline;
+    size_t owned;
     bool fresh;
     int r;
 
@@ -183,13 +203,15 @@ add_entry(struct op_local *l, const struct ahead *a, int *ret_bad,
         if (l->since_ms < 0)
             l->since_ms = l->op.env->now_ms;
     }
+    owned = l->heavy && !fresh ? heap_of(l, t->block) : 0;
     *ret_bad = agg_args_put(&l->args, a->rec, t->block, e);
     if (*ret_bad != 0)
         return 0;
+    l->heap += heap_of(l, t->block) - owned;
     t->count++;
     l->sample_in++;
     if (l->table.count >= (uint64_t)l->size_max ||
-        l->table.bytes >= (size_t)l->bytes_max)
+        l->table.bytes + l->heap >= (size_t)l->bytes_max)
         return flush(l, e);
     return 0;
 }
@@ -353,17 +375,36 @@ local_free(struct op *op)
     agg_args_fini(&l->args);
 }
 
+/* A quarter of memory.buffers is for all tables of this kind; mini_batch may
+ * say less. */
+static int64_t
+bytes_share(const struct plan *p)
+{
+    int64_t n = 0, share;
+    uint32_t i;
+
+    for (i = 0; i < p->step_count; i++)
+        if (p->steps[i].kind == STEP_LOCAL)
+            n += p->steps[i].parallelism;
+    share = p->buffers_bytes / 4 / (n + (n == 0));
+    return share < BYTES_MIN ? BYTES_MIN : share;
+}
+
 static int
 local_init(struct op_local *l, struct err *e)
 {
     const struct opt *job = opt_get(l->op.env->plan->job, "options");
     const struct opt *mini = opt_get(job, "mini_batch");
+    int64_t share;
     int r;
 
     window_spec_init(&l->window, l->op.step->opts);
     window_spec_use_slices(&l->window);
     l->size_max = opt_int(mini, "size", 50000);
-    l->bytes_max = opt_int(mini, "bytes", 32 << 20);
+    l->bytes_max = opt_int(mini, "bytes", INT64_MAX);
+    share = bytes_share(l->op.env->plan);
+    if (l->bytes_max > share)
+        l->bytes_max = share;
     l->latency_ms = opt_int(mini, "allow_latency_ms", 1000);
     if (l->window.updating)
         l->latency_ms /= 2; /* the other half is the global phase's */

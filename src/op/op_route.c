@@ -14,7 +14,7 @@
 #include "op/key_eval.h"
 #include "op/route.h"
 
-enum { ROUTE_RECORDS = 512, ROUTE_BYTES = 256 << 10, ROUTE_PARTIALS = 1024 };
+enum { ROUTE_RECORDS = 512, ROUTE_PARTIALS = 1024 };
 
 struct target {
     struct op_out *lane;
@@ -78,7 +78,7 @@ put_record(struct op_route *t, struct target *to, const struct rec *r,
     (void)batch_add_copy(&to->batch, r);
     note_time(t);
     if (to->batch.n >= ROUTE_RECORDS ||
-        arena_size(&to->batch.arena) >= ROUTE_BYTES)
+        arena_size(&to->batch.arena) >= OP_ROUTE_BYTES)
         return flush_target(t, to, e);
     return 0;
 }
@@ -121,7 +121,7 @@ keyed_record(struct op_route *t, const struct rec *rec, struct err *e)
     batch_set_key(&to->batch, k->buf.data, (uint32_t)k->buf.len, hash);
     note_time(t);
     if (to->batch.n >= ROUTE_RECORDS ||
-        arena_size(&to->batch.arena) >= ROUTE_BYTES)
+        arena_size(&to->batch.arena) >= OP_ROUTE_BYTES)
         return flush_target(t, to, e);
     return 0;
 }
@@ -178,7 +178,8 @@ op_route_partial(struct op *route, const struct aggset *set,
     if (r != 0)
         return r;
     note_time(t);
-    if (to->partials->n >= ROUTE_PARTIALS)
+    if (to->partials->n >= ROUTE_PARTIALS ||
+        to->partials->bytes >= OP_ROUTE_BYTES)
         return flush_target(t, to, e);
     return 0;
 }

@@ -10,7 +10,9 @@
 #include "base/mem.h"
 
 enum {
-    MERGE_ENTRIES = 10000,    /* a step, about 30 ms */
+    MERGE_ENTRIES = 10000, /* a step, about 30 ms */
+    MERGE_LEAST = 500,
+    PAGE_BYTES = 4096,        /* that a changed entry keeps in memory */
     COPY_ENTRIES = 20000,     /* a step, about 20 ms */
     WRITE_RETRY_MS = 200,     /* between tries of a failed write */
     WRITE_DEADLINE_MS = 20000 /* of a redo, DESIGN section 9 */
@@ -335,7 +337,13 @@ copy_piece(struct ckpt *c, struct copying *cp)
 static int
 merge_piece(struct ckpt *c, struct err *e)
 {
-    int rc = store_merge(c->store, MERGE_ENTRIES, e);
+    int64_t n = c->merge_bytes / PAGE_BYTES; /* each entry in its own page */
+    size_t max = MERGE_ENTRIES;
+    int rc;
+
+    if (c->merge_bytes > 0 && n < MERGE_ENTRIES)
+        max = n > MERGE_LEAST ? (size_t)n : MERGE_LEAST;
+    rc = store_merge(c->store, max, e);
 
     c->merging = rc == 1;
     if (rc >= 0 || (e->flags & ERR_RETRIABLE) == 0)

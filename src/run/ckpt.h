@@ -63,6 +63,8 @@ struct ckpt {
     struct txn *txn; /* NULL: none */
     uint8_t lineage[CONN_LINEAGE_SIZE];
     _Atomic uint64_t *durable;
+    int64_t merge_bytes; /* what a step of merging may take, about; 0: as much
+                            as it likes */
     ckpt_prepare_f *prepare;
     ckpt_commit_f *commit; /* NULL: no such target; not beside txn */
     ckpt_wake_f *wake;

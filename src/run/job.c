@@ -376,6 +376,7 @@ start_ckpt(struct job *j, struct err *e)
     c->commit = j->target.exists ? commit_to_target : NULL;
     memcpy(c->lineage, h->status.lineage, sizeof c->lineage);
     c->durable = &j->ops.durable;
+    c->merge_bytes = j->plan->buffers_bytes / 4;
     c->prepare = prepare_sinks;
     c->wake = wake_coordinator;
     c->arg = j;

@@ -125,7 +125,7 @@ lane_mark(struct op_out *o, const struct mark *mark, struct err *e)
 static bool
 has_room(struct lane *l)
 {
-    return l->over == NULL && ck_ring_size(&l->ring) < LANE_READY;
+    return l->over == NULL && ck_ring_size(&l->ring) < l->ready;
 }
 
 static bool
@@ -147,6 +147,7 @@ lane_init(struct lane *l)
     l->buffer = mem_zalloc(LANE_SIZE * sizeof *l->buffer);
     ck_ring_init(&l->ring, LANE_SIZE);
     l->over_end = &l->over;
+    l->ready = LANE_READY;
 }
 
 struct lane_msg *
@@ -160,7 +161,7 @@ lane_pop(struct lane *l)
     /* The sender set the flag and looked at the ring again; here the ring
      * changed first and the flag is looked at: one of the two must see it. */
     ck_pr_fence_store_load();
-    if (ck_ring_size(&l->ring) < LANE_READY / 2 &&
+    if (ck_ring_size(&l->ring) < (l->ready + 1) / 2 &&
         atomic_exchange(&l->blocked, false))
         l->wake_producer(l->producer);
     return m;

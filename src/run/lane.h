@@ -37,7 +37,9 @@ struct lane {
     struct lane_msg *over, **over_end; /* the sender's */
     conn_wake_f *wake_consumer, *wake_producer;
     void *consumer, *producer;
-    _Atomic bool blocked;     /* the sender waits for room */
+    _Atomic bool blocked; /* the sender waits for room */
+    uint32_t ready; /* messages that wait before the sender does, LANE_READY or
+                       fewer: the sender's and the consumer's to read */
     const struct aggset *set; /* frees partials that were never taken */
 };
 

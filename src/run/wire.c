@@ -259,11 +259,28 @@ build_subtask(struct job *j, uint32_t chain, uint32_t subtask, struct err *e)
     return r;
 }
 
+/* A quarter of memory.buffers is for what lanes hold, if all of them are full
+ * of the largest messages. */
+static uint32_t
+messages_of_lane(const struct plan *p)
+{
+    enum { LANE_LEAST = 2 };
+    int64_t n, lanes = 1;
+    uint32_t i;
+
+    for (i = 0; i < p->edge_count; i++)
+        lanes += edge_lane_count(p, &p->edges[i]);
+    n = p->buffers_bytes / 4 / lanes / OP_ROUTE_BYTES;
+    if (n < LANE_LEAST)
+        return LANE_LEAST;
+    return n < LANE_READY ? (uint32_t)n : LANE_READY;
+}
+
 int
 wire_build(struct job *j, struct err *e)
 {
     const struct plan *p = j->plan;
-    uint32_t i, k, n;
+    uint32_t i, k, n, ready = messages_of_lane(p);
     int r;
 
     j->slot_count = p->slots;
@@ -277,8 +294,10 @@ wire_build(struct job *j, struct err *e)
     for (i = 0; i < p->edge_count; i++) {
         n = edge_lane_count(p, &p->edges[i]);
         j->lanes[i] = mem_zalloc((n + 1u) * sizeof(struct lane));
-        for (k = 0; k < n; k++)
+        for (k = 0; k < n; k++) {
             lane_init(&j->lanes[i][k]);
+            j->lanes[i][k].ready = ready;
+        }
     }
     j->subtasks = mem_zalloc(p->chain_count * sizeof(struct subtask *));
     for (i = 0; i < p->chain_count; i++)

@@ -2,9 +2,10 @@
 """State larger than its memory, and sinks that stall: the process keeps its
 budget, does not die, and says what a plain Python says.
 
-What counts is anonymous memory (RssAnon, looked at all the time): pages of
-the store's file are the system's to take back, and its map is address space
-only, so that a limit of addresses would say nothing.
+What counts is anonymous memory: pages of the store's file are the system's to
+take back, and its map is address space only. It is looked at all the time
+(RssAnon), and the process runs under a hard limit of it (RLIMIT_DATA: what is
+above fails, and a process whose memory fails ends).
 
 STREAMLUA_LONG=1: twenty times the records.
 """
@@ -13,6 +14,7 @@ import collections
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -26,7 +28,10 @@ LONG = os.environ.get("STREAMLUA_LONG") == "1"
 RECORDS = 1200000 if LONG else 60000
 STATE = 2 << 20    # bytes, for all stateful subtasks
 # The program itself, Lua, batches on their way, and what rounds gather.
-BESIDE = 48 << 20
+BESIDE = 44 << 20
+# What RLIMIT_DATA counts beside that: stacks of threads, and what the
+# allocator has asked for and not used.
+RESERVED = 72 << 20
 
 JOB = """
 local s = require "streamlua"
@@ -63,9 +68,16 @@ def resident(pid):
     return 0
 
 
-def run(binary, rest, kind, par=2, stall=0):
-    """@return the rows, and the input's (key, number)."""
+def limit_data():
+    resource.setrlimit(resource.RLIMIT_DATA,
+                       (STATE + BESIDE + RESERVED,) * 2)
+
+
+def run(binary, rest, kind, par=2, stall=0, lines=None):
+    """@param lines a file that has the rows instead of stdout.
+    @return the rows, and the input's (key, number)."""
     rows = [(k, i) for i, k in enumerate(keys(kind))]
+    sanitized = is_sanitized(binary)
     text = JOB % {"par": par, "state": STATE, "rest": rest}
     with ckpt_kit.Folder(binary, text) as f:
         with open(f.at("in.jsonl"), "w") as out:
@@ -75,7 +87,8 @@ def run(binary, rest, kind, par=2, stall=0):
             p = subprocess.Popen(
                 [binary, "run", "job.lua", "-q", "--unsafe", "--summary",
                  "summary.json"], cwd=f.path, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=err, env=run_cases.clean_env({}))
+                stdout=subprocess.PIPE, stderr=err, env=run_cases.clean_env({}),
+                preexec_fn=None if sanitized else limit_data)
             most = [0]
 
             def look():
@@ -93,9 +106,12 @@ def run(binary, rest, kind, par=2, stall=0):
             err.seek(0)
             assert code == 0, (code, err.read().decode())
         memory = f.summary()["memory"]
+        if lines is not None:
+            with open(f.at(lines)) as file:
+                got = [json.loads(line) for line in file]
     assert memory["total"] == 64 << 20 and memory["state"]["limit"] == STATE
     assert memory["state"]["used"] <= STATE * 5 // 4, memory
-    if not is_sanitized(binary):
+    if not sanitized:
         assert most[0] < STATE + BESIDE, "RssAnon %d KiB" % (most[0] >> 10)
     return got, [("key-%07d" % k, i) for k, i in rows]
 
@@ -197,6 +213,76 @@ def windows_of_more_keys_than_memory_holds(binary):
     assert len(got) == len(n)
 
 
+TOP = """
+keyed:window(s.global()):top_n { n = 3, by = "i" }:sink("out", s.stdout {})
+"""
+
+
+def best_of(binary, kind):
+    got, rows = run(binary, TOP, kind)
+    all_of = collections.defaultdict(list)
+    for k, i in rows:
+        all_of[k].append(i)
+    want = {(k, n + 1, i) for k, of in all_of.items()
+            for n, i in enumerate(sorted(of, reverse=True)[:3])}
+    assert len(got) == len(want)
+    assert {(r["k"], r["rank"], r["i"]) for r in got} == want
+
+
+def the_best_of_more_keys_than_memory_holds(binary):
+    best_of(binary, "distinct")
+
+
+def the_best_of_few_hot_and_many_cold_keys(binary):
+    best_of(binary, "zipf")
+
+
+RECORDS_OF = """
+keyed:window(s.global()):process { name = "w",
+  on_window = function(records, ctx)
+    local sum = 0
+    for _, r in ipairs(records) do sum = sum + r.i end
+    ctx:emit { k = ctx:key(), n = #records, sum = sum }
+  end }:sink("out", s.stdout {})
+"""
+
+
+def records_of_windows_leave_memory_and_come_back(binary):
+    got, rows = run(binary, RECORDS_OF, "distinct")
+    n, total = collections.Counter(), collections.Counter()
+    for k, i in rows:
+        n[k] += 1
+        total[k] += i
+    assert len(got) == len(n)
+    assert {r["k"]: (r["n"], r["sum"]) for r in got} == {
+        k: (n[k], total[k]) for k in n}
+
+
+SILENT = """
+local n, file = 0
+keyed:process { name = "p", state = { v = s.value_state() },
+  on_record = function(e, ctx)
+    ctx.state.v:set(("%07d of a text that takes memory"):format(e.i))
+    if e.i % 50 == 0 then ctx:emit { k = e.k, i = e.i } end
+  end }:sink("out", s.sink {
+  open = function() file = io.open("rows.jsonl", "a") end,
+  write = function(batch)
+    n = n + 1
+    if n <= 8 then os.execute "sleep 0.6" end
+    for _, e in ipairs(batch) do
+      file:write(('{"k":"%s","i":%d}\\n'):format(e.k, e.i))
+    end
+    file:flush()
+  end })
+"""
+
+
+def a_lua_sink_that_sleeps_holds_state_that_grows_without_output(binary):
+    got, rows = run(binary, SILENT, "distinct", par=1, lines="rows.jsonl")
+    assert [(r["k"], r["i"]) for r in got] == [
+        (k, i) for k, i in rows if i % 50 == 0]
+
+
 TESTS = [
     dedup_of_more_keys_than_memory_holds,
     a_sink_that_stalls_holds_the_source,
@@ -204,6 +290,10 @@ TESTS = [
     values_of_few_hot_and_many_cold_keys_come_back,
     the_map_of_one_giant_key_is_read_entry_by_entry,
     windows_of_more_keys_than_memory_holds,
+    the_best_of_more_keys_than_memory_holds,
+    the_best_of_few_hot_and_many_cold_keys,
+    records_of_windows_leave_memory_and_come_back,
+    a_lua_sink_that_sleeps_holds_state_that_grows_without_output,
 ]
 
 
