@@ -155,7 +155,7 @@ STEPS = (":map(function(e) e.k = e.i % 7 return e end)",
 
 
 def small(v, out):
-    return SMALL % {"pad": ("%d " % v) * 4000, "v": v, "every": EVERY,
+    return SMALL % {"pad": ("%d " % v) * 20000, "v": v, "every": EVERY,
                     "out": out, "step": STEPS[v % 2]}
 
 
@@ -203,7 +203,7 @@ def many_reloads_of_one_process_leak_nothing():
         job.signal(15)
         job.wait()
         seen = compare_small(kit.values(out), RELOADS)
-        # 16 texts are kept; all would be RELOADS times 20 KB and more.
+        # 16 texts are kept; all would be RELOADS times 40 KB and more.
         check(max(sizes[-20:]) <= 1.5 * max(sizes[WARM_GOOD:WARM_GOOD + 20]),
               "the data directory grows:", sizes)
         say("%d reloads, rows of %d versions, %s; data directory %d KiB, "

@@ -4,7 +4,7 @@ import signal
 import time
 
 from eo_kit import LONG, SEED, fault_binary, say, wait_a_moment
-from kit import check, test, until
+from kit import check, equal, test, until
 from reload_kit import ReloadJob, text_of
 
 SECONDS = 60 if LONG else 12
@@ -13,14 +13,18 @@ WIDE = (1, 2, 4)
 
 
 def change(job, rng, n):
-    """Bring in the next version by one of the ways there are."""
+    """Bring in the next version by one of the ways there are.
+
+    @return the verb that asks, or None; the parallelism it asks for, or None.
+    """
     way = n % 3
     if way == 0:
         job.hup()
-        return None
+        return None, None
     if way == 1:
-        return job.reload("--parallelism", WIDE[n // 3 % len(WIDE)])
-    return job.reload(change=rng.random() < 0.5)
+        wide = WIDE[n // 3 % len(WIDE)]
+        return job.reload("--parallelism", wide), wide
+    return job.reload(change=rng.random() < 0.5), None
 
 
 def kill(job, rng, asked):
@@ -38,10 +42,9 @@ def reload_for(job, rng, seconds):
     next_kill = rng.randint(2, 4)
     due = end = time.monotonic() + seconds
     due -= seconds
-    asked = None
     while time.monotonic() < end:
         due = max(due + TICK_S, time.monotonic())
-        asked = change(job, rng, changes)
+        asked, wide = change(job, rng, changes)
         changes += 1
         next_kill -= 1
         if next_kill == 0:
@@ -54,6 +57,8 @@ def reload_for(job, rng, seconds):
             out, err = asked.communicate(timeout=60)
             check(asked.returncode == 0, "reload:", asked.returncode, out,
                   err, job.stderr()[-2000:])
+            if wide is not None:
+                equal(job.ask()["parallelism"], wide, "parallelism")
         job.until_running()
         wait_a_moment(max(0.0, due - time.monotonic()))
     return changes, kills
@@ -110,6 +115,9 @@ def crash_at(job, step):
     if not early:
         job.hup(text_of(job.v + 1, body=FAILS) if bad else None)
     until(lambda: job.p.poll() is not None or job.is_at_rest(), step, 60)
+    for _ in range(30):  # steps behind the last word
+        if job.p.poll() is None:
+            wait_a_moment(0.1)
     there = job.p.poll() == -signal.SIGKILL and not early
     job.kill()
     job.begin("--parallelism", 2, change=bad)
