@@ -255,7 +255,9 @@ sim_open(struct sim *s, struct err *e)
     s->dirty = false;
     s->queues.limit = s->queues.kept;
     queue_set_unlive(&s->queues);
+    sim_making(true);
     r = box_open(s->box, e);
+    sim_making(false);
     if (r != 0)
         return fail_with(s, e);
     j = box_job(s->box);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,11 +15,33 @@
 
 /* ---- making and freeing ---- */
 
-enum { DIR_MAX = 4096, REMOVE_TRIES = 3 };
+enum { DIR_MAX = 4096 };
 
-/* The directory that is there, for sim_remove_left(). */
+/* The directory, for sim_remove_left(): while it is being made, or files in it,
+ * that one waits; once it has begun, nothing more is made (sim_making()). */
 static char left_dir[DIR_MAX];
-static atomic_bool is_left;
+static _Atomic enum { LEFT_NONE, LEFT_MAKING, LEFT_THERE } left_state;
+static atomic_bool ending;
+
+static void
+stay_if_ending(int state)
+{
+    if (!atomic_load(&ending))
+        return;
+    atomic_store(&left_state, state);
+    for (;;)
+        (void)pause();
+}
+
+void
+sim_making(bool on)
+{
+    if (on)
+        atomic_store(&left_state, LEFT_MAKING);
+    stay_if_ending(LEFT_THERE);
+    if (!on)
+        atomic_store(&left_state, LEFT_THERE);
+}
 
 static int
 make_dir(struct sim *s, struct err *e)
@@ -31,12 +54,16 @@ make_dir(struct sim *s, struct err *e)
     if (tmp == NULL || tmp[0] == '\0')
         tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     n = snprintf(path, sizeof path, "%s/streamlua-test-XXXXXX", tmp);
-    if (n < 0 || (size_t)n >= sizeof path || mkdtemp(path) == NULL)
+    atomic_store(&left_state, LEFT_MAKING);
+    stay_if_ending(LEFT_NONE);
+    if (n < 0 || (size_t)n >= sizeof path || mkdtemp(path) == NULL) {
+        atomic_store(&left_state, LEFT_NONE);
         return err_set(e, ERR_IO, "cannot make a directory in '%s': %s", tmp,
                        strerror(errno));
+    }
+    memcpy(left_dir, path, strlen(path) + 1);
+    atomic_store(&left_state, LEFT_THERE);
     s->dir = mem_strdup(path);
-    memcpy(left_dir, path, sizeof path);
-    atomic_store(&is_left, true);
     return 0;
 }
 
@@ -56,15 +83,15 @@ remove_dir(const char *dir)
     (void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The job still runs and may make files meanwhile. */
 void
 sim_remove_left(void)
 {
-    int n;
+    const struct timespec a_bit = {.tv_nsec = 1000000};
 
-    for (n = 0; n < REMOVE_TRIES && atomic_load(&is_left) &&
-                access(left_dir, F_OK) == 0;
-         n++)
+    atomic_store(&ending, true);
+    while (atomic_load(&left_state) == LEFT_MAKING)
+        (void)nanosleep(&a_bit, NULL);
+    if (atomic_load(&left_state) == LEFT_THERE)
         remove_dir(left_dir);
 }
 
@@ -158,8 +185,9 @@ sim_free(struct sim **sp)
     box_free(&s->box);
     queue_set_fini(&s->queues);
     if (s->dir != NULL) {
+        stay_if_ending(LEFT_THERE);
         remove_dir(s->dir);
-        atomic_store(&is_left, false);
+        atomic_store(&left_state, LEFT_NONE);
     }
     clock_set_real();
     free(s->subtasks);

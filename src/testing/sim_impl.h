@@ -27,6 +27,9 @@ struct sim {
     struct err failure; /* the error that ended the job; code 0: none */
 };
 
+/** Files of the job are being made, or no longer; does not return once
+ * sim_remove_left() has begun. */
+void sim_making(bool on);
 /** Open the job from the last round, and give it again, call by call, what
  * the round does not hold. @return 0 or the failure. */
 MUST_USE int sim_open(struct sim *s, struct err *e);
