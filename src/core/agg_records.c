@@ -1,7 +1,8 @@
 /*
  * records: all records of a window, whole. Added in any order and put in
  * order when they are asked for, so that the list is a function of the
- * multiset.
+ * multiset. Beyond a->flags KiB (0: no bound) nothing is held any more, and
+ * only that is remembered.
  */
 #include "core/agg_records.h"
 
@@ -14,8 +15,10 @@
 
 struct records {
     struct kept_list list;
-    bool sorted;
+    bool sorted, over;
 };
+
+#define FORM_OVER UINT32_MAX /* instead of the number of records */
 
 static uint32_t
 records_size(const struct agg *a)
@@ -50,6 +53,35 @@ append(struct records *s, struct kept *k)
     kept_list_add(&s->list, k);
 }
 
+void
+agg_records_bound(const struct aggset *set, size_t bytes)
+{
+    uint32_t i;
+
+    for (i = 0; i < set->count; i++)
+        if (set->aggs[i].type == &agg_records_type)
+            set->aggs[i].flags = (uint32_t)(bytes >> 10) + 1;
+}
+
+bool
+agg_records_is_over(const struct agg *a, const void *block)
+{
+    const struct records *s = (const void *)((const char *)block + a->offset);
+
+    return s->over;
+}
+
+/* Whether the records take too much; then they are given up. */
+static void
+look(const struct agg *a, struct records *s)
+{
+    if (s->over ||
+        (a->flags != 0 && kept_list_heap(&s->list) >> 10 >= a->flags)) {
+        records_fini(a, s);
+        s->over = true;
+    }
+}
+
 static int
 records_check(const struct agg *a, const void *acc, const struct val *args,
               const struct rec *r, struct err *e)
@@ -66,10 +98,14 @@ static int
 records_add(const struct agg *a, void *acc, const struct val *args,
             const struct rec *r, struct err *e)
 {
-    (void)a;
+    struct records *s = acc;
+
     (void)args;
     (void)e;
-    append(acc, kept_new(r, NULL, 0));
+    if (s->over)
+        return 0;
+    append(s, kept_new(r, NULL, 0));
+    look(a, s);
     return 0;
 }
 
@@ -80,7 +116,10 @@ records_merge(const struct agg *a, void *acc, void *from, struct err *e)
     uint32_t i;
 
     (void)e;
-    if (to->list.n == 0) {
+    if (to->over || other->over) {
+        records_fini(a, other);
+        to->over = true;
+    } else if (to->list.n == 0) {
         records_fini(a, to);
         *to = *other;
     } else {
@@ -89,6 +128,7 @@ records_merge(const struct agg *a, void *acc, void *from, struct err *e)
         free(other->list.at);
     }
     records_init(a, other);
+    look(a, to);
     return 0;
 }
 
@@ -136,9 +176,14 @@ static int
 records_encode(const struct agg *a, const void *acc, struct buf *out,
                struct err *e)
 {
+    const struct records *s = acc;
+
     (void)a;
     (void)e;
-    kept_list_encode(in_order(acc), out);
+    if (s->over)
+        codec_put_u32(out, FORM_OVER);
+    else
+        kept_list_encode(in_order(acc), out);
     return 0;
 }
 
@@ -147,16 +192,21 @@ records_decode(const struct agg *a, void *acc, const char *bytes, size_t len,
                struct err *e)
 {
     const char *end = bytes + len;
+    struct records *s = acc;
     uint32_t n, i;
 
     if (!codec_u32(&bytes, end, &n))
         return agg_damaged(a, e);
+    if (n == FORM_OVER && bytes == end) {
+        s->over = true;
+        return 0;
+    }
     for (i = 0; i < n; i++) {
         struct kept *k = kept_decode(&bytes, end);
 
         if (k == NULL)
             break;
-        append(acc, k);
+        append(s, k);
     }
     if (i == n && bytes == end)
         return 0;
@@ -182,6 +232,7 @@ records_dup(const struct agg *a, const void *acc, void *to)
     records_init(a, to);
     kept_list_dup(&s->list, &copy->list);
     copy->sorted = s->sorted;
+    copy->over = s->over;
 }
 
 const struct agg_type agg_records_type = {

@@ -17,4 +17,12 @@
 struct kept *const *agg_records_get(const struct agg *a, const void *block,
                                     uint32_t *ret_count);
 
+/**
+ * Hold no more than `bytes` in an accumulator of the set: one with more holds
+ * nothing. @thread the owner, before the first block.
+ */
+void agg_records_bound(const struct aggset *set, size_t bytes);
+/** Whether there were more: the records are lost. */
+bool agg_records_is_over(const struct agg *a, const void *block);
+
 #endif

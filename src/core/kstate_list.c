@@ -226,14 +226,12 @@ list_of(struct kstate *k, uint32_t h)
 static int
 list_too_large(const struct kstate *k, uint32_t h, struct err *e)
 {
-    int r = err_record(e, CAUSE_USER_ERROR,
-                       "list state '%s' of this key has reached half of the "
-                       "%zu KiB of memory.state that the subtask may use",
-                       k->handles[h].pub.name, k->cache.budget >> 10);
-
-    err_hint(e, "clear it in time, keep the elements as a map state, which "
-                "is read entry by entry, or raise memory");
-    return r;
+    return err_record(e, CAUSE_USER_ERROR,
+                      "list state '%s' of this key has reached half of the "
+                      "%zu KiB of memory.state that the subtask may use: clear "
+                      "it in time, keep the elements as a map state, which is "
+                      "read entry by entry, or raise memory",
+                      k->handles[h].pub.name, k->cache.budget >> 10);
 }
 
 int

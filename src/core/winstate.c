@@ -332,7 +332,10 @@ winstate_bytes(const struct winstate *w)
     uint32_t i;
 
     for (i = 0; i < w->slice_count; i++)
-        n += w->slices[i]->young.bytes + w->slices[i]->old.bytes;
+        n += w->slices[i]->young.bytes + w->slices[i]->old.bytes +
+             (w->slices[i]->young.count + w->slices[i]->old.count -
+              w->slices[i]->moved) *
+                 (size_t)(w->heap_mean / 16);
     return n;
 }
 

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "core/agg_records.h"
 #include "core/agg_top.h"
+#include "op/op_store.h"
 #include "op/row.h"
 
 enum mode {
@@ -154,6 +155,20 @@ take_ranked(struct agg_rows *r, const struct winrow *row, struct err *e)
     return rc;
 }
 
+/* They are in memory together when the function takes them. */
+static int
+too_many(const struct agg_rows *r, const struct winrow *row, struct err *e)
+{
+    (void)err_record(e, CAUSE_OVERFLOW,
+                     "on_window: the records of this window take more than "
+                     "half of the %zu KiB of memory.state that the subtask "
+                     "may use",
+                     r->op->env->job->cache_bytes >> 10);
+    err_hint(e, "use an aggregate, which keeps one value, or a shorter "
+                "window, or raise memory");
+    return op_state_refused(r->op, row->key, row->key_len, e);
+}
+
 static int
 take_window(struct agg_rows *r, const struct winrow *row, struct err *e)
 {
@@ -164,6 +179,10 @@ take_window(struct agg_rows *r, const struct winrow *row, struct err *e)
                               .bounded = r->bounded};
     int rc;
 
+    if (agg_records_is_over(&r->set->aggs[0], row->block)) {
+        (void)too_many(r, row, e);
+        return failed(r, e);
+    }
     w.records = agg_records_get(&r->set->aggs[0], row->block, &w.count);
     rc = script_process_window(r->window, &w, e);
     return rc != 0 ? failed(r, e) : 0;

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "core/agg_records.h"
 #include "core/panes.h"
 #include "core/winstate.h"
 #include "op/agg_rows.h"
@@ -650,6 +651,8 @@ global_init(struct op_global *g, struct err *e)
     }
     if (r != 0)
         return r;
+    if (g->op.env->job->cache_bytes > 0)
+        agg_records_bound(g->args.set, g->op.env->job->cache_bytes / 2);
     if (!g->args.set->mergeable)
         window_spec_keep_whole(&g->window);
     if (opt_is(win, "kind", "count"))

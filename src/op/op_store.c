@@ -2,13 +2,7 @@
 
 #include <string.h>
 
-#include "base/clock.h"
-
-enum {
-    /* A round that is not durable by then may have failed: the next barrier
-     * must be able to come. */
-    WAIT_MAX_MS = 30000,
-};
+#include "base/log.h"
 
 struct op_groups
 op_state_groups(uint32_t i, uint32_t n, uint32_t max)
@@ -158,7 +152,6 @@ op_store_init(struct op_store *s, const struct op *op)
 {
     *s = (struct op_store){
         .op = op,
-        .waits_ms = -1,
         .groups = op_state_groups(op->env->subtask, op->step->parallelism,
                                   op->env->plan->max_parallelism)};
 }
@@ -206,20 +199,22 @@ op_store_durable(const struct op_store *s)
                                 memory_order_acquire);
 }
 
+/* A round whose barrier came by becomes durable, or the attempt ends. */
 bool
 op_store_room(struct op_store *s, enum entry_room room)
 {
     struct op_job *job = s->op->env->job;
-    int64_t now;
 
     if (room == ROOM_WANT_ROUND && job->want_round != NULL)
         job->want_round(job->arg);
-    if (room != ROOM_WAIT) {
-        s->waits_ms = -1;
-        return true;
+    if (room == ROOM_WAIT && !s->told) {
+        s->told = true;
+        log_line(LOG_WARN,
+                 "state of %s[%u] has filled the %zu KiB of memory.state that "
+                 "the subtask may use: it takes nothing until the next "
+                 "checkpoint is written; raise memory if it often has to wait",
+                 s->op->step->name, s->op->env->subtask,
+                 job->cache_bytes >> 10);
     }
-    now = clock_mono_ms();
-    if (s->waits_ms < 0)
-        s->waits_ms = now;
-    return now - s->waits_ms >= WAIT_MAX_MS;
+    return room != ROOM_WAIT;
 }

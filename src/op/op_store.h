@@ -31,9 +31,9 @@ struct op_store {
     struct op_groups groups;
     struct store_reader *reader; /* made by the slot */
     bool inside;
-    uint32_t id;      /* the step's operator in the store */
-    bool known;       /* there is one in what the reader sees */
-    int64_t waits_ms; /* since when there is no room, -1 = there is */
+    uint32_t id; /* the step's operator in the store */
+    bool told;   /* that it had to wait */
+    bool known;  /* there is one in what the reader sees */
 };
 
 /** @param op of a job with a store; must outlive it. @thread coordinator. */

@@ -258,6 +258,35 @@ def records_of_windows_leave_memory_and_come_back(binary):
         k: (n[k], total[k]) for k in n}
 
 
+def refused(binary, rest, *texts):
+    """A job with one key ends, and says which and what to do about it."""
+    with ckpt_kit.Folder(binary, JOB % {
+            "par": 1, "state": STATE, "rest": rest}) as f:
+        with open(f.at("in.jsonl"), "w") as out:
+            for i in range(4000):
+                out.write('{"k":"giant","i":%d,"x":"%s"}\n' % (i, "x" * 1000))
+        said = f.finish("-q", code=1)
+    for text in texts:
+        assert text in said, said
+
+
+def records_of_one_window_are_refused_beyond_half_of_memory(binary):
+    refused(binary, RECORDS_OF, "records of this window take more than half",
+            "giant", "use an aggregate")
+
+
+LIST = """
+keyed:process { name = "p", state = { l = s.list_state() },
+  on_record = function(e, ctx) ctx.state.l:add(e.x) end
+  }:sink("out", s.stdout {})
+"""
+
+
+def a_list_of_one_key_is_refused_beyond_half_of_memory(binary):
+    refused(binary, LIST, "list state 'l' of this key has reached half",
+            "giant", "keep the elements as a map state")
+
+
 SILENT = """
 local n, file = 0
 keyed:process { name = "p", state = { v = s.value_state() },
@@ -293,6 +322,8 @@ TESTS = [
     the_best_of_more_keys_than_memory_holds,
     the_best_of_few_hot_and_many_cold_keys,
     records_of_windows_leave_memory_and_come_back,
+    records_of_one_window_are_refused_beyond_half_of_memory,
+    a_list_of_one_key_is_refused_beyond_half_of_memory,
     a_lua_sink_that_sleeps_holds_state_that_grows_without_output,
 ]
 

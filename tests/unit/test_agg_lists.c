@@ -401,6 +401,39 @@ collect_over_its_limit_fails_whatever_the_parts(void **state)
 
 /* ---- where ---- */
 
+/* Whatever the parts: added, merged, copied or from bytes. */
+static void
+records_over_their_bound_are_given_up_and_known_to_be(void **state)
+{
+    struct aggset *s = one_set("records", 0, 0);
+    struct input in[RECORDS];
+    uint32_t n, round;
+
+    (void)state;
+    (void)util_seed();
+    draw(in, RECORDS);
+    for (round = 0; round < ROUNDS / 10; round++) {
+        void *all = scatter(s, in, RECORDS);
+        size_t full = aggset_heap(s, all);
+
+        assert_false(agg_records_is_over(&s->aggs[0], all));
+        assert_true(full > 2048);
+        agg_records_bound(s, 1024);
+        util_drop(s, all);
+        all = scatter(s, in, RECORDS);
+        assert_true(agg_records_is_over(&s->aggs[0], all));
+        assert_int_equal(aggset_heap(s, all), 0);
+        (void)agg_records_get(&s->aggs[0], all, &n);
+        assert_int_equal(n, 0);
+        util_drop(s, all);
+        all = scatter(s, in, 3);
+        assert_false(agg_records_is_over(&s->aggs[0], all));
+        util_drop(s, all);
+        agg_records_bound(s, (size_t)1 << 30);
+    }
+    aggset_free(&s);
+}
+
 static void
 a_skipped_aggregate_does_not_see_the_record(void **state)
 {
@@ -481,6 +514,7 @@ main(void)
         cmocka_unit_test(records_stand_by_time_then_origin_whatever_the_order),
         cmocka_unit_test(collect_lists_values_by_time_then_origin_then_value),
         cmocka_unit_test(collect_over_its_limit_fails_whatever_the_parts),
+        cmocka_unit_test(records_over_their_bound_are_given_up_and_known_to_be),
         cmocka_unit_test(a_skipped_aggregate_does_not_see_the_record),
         cmocka_unit_test(times_of_a_block_go_with_it),
     };
