@@ -37,7 +37,7 @@ watchdog_main(void *arg)
 
     (void)pthread_mutex_lock(&b->lock);
     while (!b->stop) {
-        (void)clock_gettime(CLOCK_REALTIME, &t);
+        (void)clock_gettime(CLOCK_MONOTONIC, &t);
         t.tv_nsec += WATCH_NS;
         if (t.tv_nsec >= 1000000000) {
             t.tv_nsec -= 1000000000;
@@ -56,9 +56,13 @@ box_new(const struct run_conf *conf, struct box **ret, struct err *e)
 {
     struct box *b = mem_zalloc(sizeof *b);
     struct run *run = &b->run;
+    pthread_condattr_t attr;
 
     (void)pthread_mutex_init(&b->lock, NULL);
-    (void)pthread_cond_init(&b->more, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&b->more, &attr);
+    (void)pthread_condattr_destroy(&attr);
     run->conf = conf;
     run->started_ms = clock_wall_ms();
     run->started_mono_ms = clock_mono_ms();
