@@ -347,6 +347,44 @@ a_walk_does_not_give_what_was_removed_and_put_again_during_it(void **state)
     }
 }
 
+/* The store has the first one until the round that deletes it is durable. */
+static void
+an_item_removed_put_and_removed_again_does_not_come_back(void **state)
+{
+    struct kstate_handle h = map_handle(-1);
+    struct kstate *k = state_of(&h, 1, 1);
+    struct kstate_bytes key = text_bytes("item-00007");
+    struct snapshot *s;
+    int i;
+
+    (void)state;
+    fill_map(k, 20);
+    enter(k, 1);
+    assert_true(remove_text(k, 0, "item-00007"));
+    put_text(k, 0, "item-00007", "again");
+    assert_true(remove_text(k, 0, "item-00007"));
+    assert_false(kstate_map_has(k, 0, &key));
+    for (i = 0; i < 3; i++)
+        (void)kstate_trim(k, rounds, 10);
+    enter(k, 1);
+    assert_false(kstate_map_has(k, 0, &key));
+    s = kstate_freeze(k, rounds + 1);
+    while (kstate_save(k, 1))
+        ;
+    for (i = 0; i < 3; i++)
+        (void)kstate_trim(k, rounds, 10);
+    enter(k, 1);
+    assert_false(kstate_map_has(k, 0, &key));
+    disk_apply(&disk, &s);
+    rounds++;
+    for (i = 0; i < 3; i++)
+        (void)kstate_trim(k, rounds, 10);
+    enter(k, 1);
+    assert_false(kstate_map_has(k, 0, &key));
+    assert_int_equal(disk.n, 19);
+    done(&k);
+}
+
 static void
 clearing_a_map_deletes_what_only_the_store_has(void **state)
 {
@@ -664,6 +702,8 @@ main(void)
         cmocka_unit_test(a_walk_merges_memory_and_store_in_order),
         cmocka_unit_test(
             a_walk_does_not_give_what_was_removed_and_put_again_during_it),
+        cmocka_unit_test(
+            an_item_removed_put_and_removed_again_does_not_come_back),
         cmocka_unit_test(clearing_a_map_deletes_what_only_the_store_has),
         cmocka_unit_test(
             a_list_comes_back_whole_and_one_beyond_half_the_budget_is_refused),
