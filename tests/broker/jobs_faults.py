@@ -266,6 +266,64 @@ def a_sink_that_stands_still_holds_the_job_back_in_bounded_memory():
     print("  %d MiB resident at most" % (most // kit.MIB), flush=True)
 
 
+# Keys come again when all the others have been there; one call in ten gives
+# a row, so that state grows while little waits for the sink.
+KEYS = 200000
+STATE_HELD = """local s = require "streamlua"
+local job = s.job("held", { checkpoint = { interval = "500ms" },
+  parallelism = 2, memory = { total = "96MiB", state = "4MiB" } })
+job:source("in", s.generator { count = s.param("count", 1), partitions = 4,
+     fields = { i = s.gen.sequence {} } })
+   :map(function(e) return { k = e.i %% %d, i = e.i } end)
+   :key_by "k"
+   :process { name = "p", state = { n = s.value_state(), t = s.value_state() },
+     on_record = function(e, ctx)
+       local n = (ctx.state.n:get() or 0) + 1
+       ctx.state.n:set(n)
+       ctx.state.t:set(("the last one was %%d"):format(e.i))
+       if e.k %% 10 == 0 then ctx:emit { k = e.k, n = n } end
+     end }
+   :sink("out", s.kafka { topic = "%s" })
+return job
+"""
+
+
+def anonymous(pid):
+    with open("/proc/%d/status" % pid) as f:
+        for line in f:
+            if line.startswith("RssAnon"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+@test
+def state_larger_than_memory_waits_for_a_broker_that_stands_still():
+    sink = kit.topic("held-out", 4)
+    count, seconds, most = 3 * KEYS, 20, 0
+    with kit.Job(STATE_HELD % (KEYS, sink), "--set",
+                 "count=%d" % count) as job:
+        until(lambda: kit.total(sink) >= 2000, "output", job=job)
+        with kit.BrokerPaused():
+            begun = time.monotonic()
+            while time.monotonic() - begun < seconds:
+                check(job.p.poll() is None, "it ended:", job.stderr())
+                most = max(most, anonymous(job.p.pid))
+                threading.Event().wait(0.05)
+            end = job.ask()["steps"]["in"]["records_out"]
+        check(end < count, "the pause came too late")
+        while job.p.poll() is None:
+            most = max(most, anonymous(job.p.pid))
+            threading.Event().wait(0.05)
+        job.wait(0, 120)
+        memory = job.summary()["memory"]
+    check(most < memory["total"], most // kit.MIB, "MiB at most")
+    check(memory["state"]["used"] <= memory["state"]["limit"] * 5 // 4, memory)
+    rows = [json.loads(v) for v in kit.values(sink)]
+    equal(sorted((r["k"], r["n"]) for r in rows),
+          [(k, n) for k in range(0, KEYS, 10) for n in (1, 2, 3)], "rows")
+    print("  %d MiB at most" % (most // kit.MIB), flush=True)
+
+
 READER = """local s = require "streamlua"
 local job = s.job("reader", { checkpoint = { interval = "200ms" } })
 job:source("in", s.kafka { topic = "%s", start = %s, discovery = "1s" })
