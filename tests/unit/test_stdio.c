@@ -70,6 +70,27 @@ close_input(struct input *in)
     arena_fini(&in->a);
 }
 
+/* The source of the next attempt, which begins at `offset`. */
+static void
+open_next(struct input *in, const char *offset)
+{
+    struct conn_task conf = {.wake = help_wake, .wake_arg = &in->wakes};
+    struct buf blob;
+    struct step_blobs restored = {.blobs = &blob, .count = 1};
+    struct err e;
+
+    buf_init(&blob);
+    buf_adds(&blob, offset);
+    stdin_source_type.task_free(&in->t);
+    stdin_source_type.close(&in->s);
+    buf_clear(&in->text);
+    in->env.restored = &restored;
+    assert_int_equal(stdin_source_type.open(&in->env, &in->s, &e), 0);
+    assert_int_equal(stdin_source_type.task_new(in->s, &conf, &in->t, &e), 0);
+    in->env.restored = NULL;
+    buf_fini(&blob);
+}
+
 /* Poll until there is nothing now, or the end. */
 static enum source_event_kind
 poll_input(struct input *in, uint32_t max)
@@ -554,10 +575,49 @@ a_csv_header_comes_once_before_all_lines(void **state)
     assert_string_equal(text, "task\n7\n7\n");
 }
 
+/* A reload that is rolled back, and the next one before a round of the old
+ * version between the two: its last round is what nobody goes behind. */
+static void
+a_reload_behind_a_rollback_reads_no_byte_again(void **state)
+{
+    struct input in;
+    int fds[2];
+    struct err e;
+
+    (void)state;
+    assert_int_equal(pipe(fds), 0);
+    open_input(&in, fds[0], "{\"format\":\"raw\"}");
+    send_text(fds[1], "ab\ncd\n");
+    (void)poll_input(&in, 10);
+    assert_string_equal(buf_cstr(&in.text), "0:ab\n3:cd\n");
+
+    open_next(&in, "6"); /* the new version, which fails */
+    send_text(fds[1], "ef\n");
+    (void)poll_input(&in, 10);
+    assert_string_equal(buf_cstr(&in.text), "6:ef\n");
+
+    open_next(&in, "6"); /* the old one again */
+    send_text(fds[1], "gh\nx");
+    (void)poll_input(&in, 10);
+    assert_string_equal(buf_cstr(&in.text), "6:ef\n9:gh\n");
+    assert_int_equal(stdin_source_type.committed(in.s, NULL, 0, true, &e), 0);
+
+    open_next(&in, "12");
+    send_text(fds[1], "y\n");
+    (void)poll_input(&in, 10);
+    assert_string_equal(buf_cstr(&in.text), "12:xy\n");
+    assert_int_equal(stdin_source_type.committed(in.s, NULL, 0, false, &e), 0);
+    (void)close(fds[1]);
+    (void)poll_input(&in, 10); /* and holds nothing any more */
+    close_input(&in);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        /* the first one: what is held of stdin is the process's */
+        cmocka_unit_test(a_reload_behind_a_rollback_reads_no_byte_again),
         cmocka_unit_test(a_pipe_is_read_as_it_comes_and_wakes_the_slot),
         cmocka_unit_test(a_file_as_stdin_never_waits),
         cmocka_unit_test(only_the_first_subtask_reads),
