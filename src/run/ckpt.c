@@ -462,7 +462,9 @@ ckpt_end(struct ckpt *c, int64_t wait_ms)
         return true;
     ask_to_stop(c);
     (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += wait_ms / 1000;
+    until.tv_nsec += wait_ms % 1000 * 1000000;
+    until.tv_sec += wait_ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     if (pthread_timedjoin_np(c->thread, NULL, &until) != 0)
         return false;
     joined(c);

@@ -25,6 +25,7 @@ enum {
     TICK_MS = 20,
     CONNECTOR_TICK_MS = 100,
     CKPT_END_MS = 5000,
+    CKPT_LOOK_MS = 100,
     SAME_SIGNAL_MS = 50 /* timeout(1) signals the process, then its group */
 };
 
@@ -462,6 +463,7 @@ attempt(struct job *j, struct run *run)
     if (r == 0)
         r = savepoint_serve(j, &e);
     if (r == 0) {
+        reload_opened(run);
         say_at_start(j);
         start_events(run, j);
         atomic_store(&j->running, true);
@@ -499,15 +501,25 @@ back_off(struct job *j, int64_t wait_ms)
     return j->run->stop_signal == 0;
 }
 
-/* A commit that waits for its broker holds the restart up. */
+/* A commit that waits for its broker holds the next start up. Where signals
+ * are heard, one more to stop ends the process meanwhile. */
 static void
 await_ckpt(struct job *j)
 {
-    while (!ckpt_end(&j->ckpt, CKPT_END_MS))
+    int64_t told_ms = clock_mono_ms();
+
+    while (!ckpt_end(&j->ckpt, CKPT_LOOK_MS)) {
+        if (ev_is_active(&j->run->tick))
+            (void)ev_run(j->run->loop, EVRUN_NOWAIT);
+        check_stop_timeout(j, clock_mono_ms());
+        if (clock_mono_ms() - told_ms < CKPT_END_MS)
+            continue;
+        told_ms = clock_mono_ms();
         log_line(LOG_WARN,
                  "the next start waits for the end of checkpoint %llu: its "
                  "commit has no answer yet",
                  (unsigned long long)j->rounds.current);
+    }
 }
 
 static int
@@ -571,6 +583,8 @@ has_other_code(struct job *j)
 
     if (!j->has_failure && reload_is_swapping(run)) {
         await_ckpt(j);
+        if (!reload_is_swapping(run))
+            return false; /* asked to stop meanwhile */
         job_close(j);
         reload_swap(run);
         return true;
@@ -579,7 +593,7 @@ has_other_code(struct job *j)
     if (!j->has_failure || !reload_on_probation(run) || recover_is_retriable(j))
         return false;
     await_ckpt(j);
-    if (!reload_rolls_back(j))
+    if (!reload_asks(j) && !reload_rolls_back(j))
         return false;
     report(j);
     job_close(j);

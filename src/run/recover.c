@@ -419,6 +419,8 @@ recover_state(struct job *j, struct err *e)
         r = new_txn(j, e);
     if (r == 0)
         r = agree(j, e);
+    if (r == 0)
+        r = reload_decided(j->run, e);
     if (r != 0)
         return r;
     look_finished(j);

@@ -220,8 +220,9 @@ static void
 rest(struct reload *r)
 {
     r->state = RELOAD_NONE;
-    r->back = r->dry_run = r->at_start = r->wanted = false;
+    r->back = r->dry_run = r->at_start = r->wanted = r->undecided = false;
     r->opened_ms = 0;
+    r->stay = 0;
     buf_clear(&r->table);
     buf_clear(&r->short_table);
 }
@@ -342,29 +343,6 @@ begin_asked(struct job *j)
     begin(j);
 }
 
-/* Whether a file of the set reads otherwise now. */
-static bool
-differs(const struct script_files *files)
-{
-    struct script_files *now = script_files_new();
-    const struct script_file *f;
-    bool yes = false;
-    struct err e;
-    size_t i;
-
-    for (i = 0; i < script_files_count(files) && !yes; i++) {
-        const struct script_file *was = script_files_at(files, i);
-
-        if (script_files_read(now, was->kind, was->path, &f, &e) != 0)
-            yes = !was->missing;
-        else
-            yes = was->missing || was->len != f->len ||
-                  memcmp(was->text, f->text, f->len) != 0;
-    }
-    script_files_free(&now);
-    return yes;
-}
-
 /* Files were touched: it counts if what was tried last reads otherwise. */
 static void
 look_at_files(struct run *run, int64_t now_ms)
@@ -374,7 +352,7 @@ look_at_files(struct run *run, int64_t now_ms)
         r->tried != NULL ? r->tried : history_top(&r->history);
 
     if (r->state == RELOAD_NONE && watch_look(&r->watch, now_ms) &&
-        differs(last->files))
+        version_differs(last))
         reload_ask(run);
 }
 
@@ -524,6 +502,13 @@ records_read(const struct job *j)
                  count_get(&j->run->base[p->steps[i].logical].records_in);
         }
     return n;
+}
+
+void
+reload_opened(struct run *run)
+{
+    run->reload.opened = true;
+    run->reload.wanted = false; /* what was asked of an attempt ended with it */
 }
 
 static void
@@ -679,6 +664,8 @@ commits(const struct job *j, const struct plan_step *s)
 {
     if (!j->plan->checkpoint)
         return false;
+    if (j->target.exists && s->index == j->plan->target_step)
+        return true;
     if (opt_is(s->opts, "connector", "kafka"))
         return opt_is(opt_get(s->opts, "conn"), "delivery", "exactly_once");
     return j->ops.sink_types[s->index]->committed != NULL;
@@ -704,6 +691,45 @@ rows_that_stay(const struct job *j)
 }
 
 bool
+reload_asks(struct job *j)
+{
+    struct run *run = j->run;
+    struct reload *r = &run->reload;
+
+    if (r->undecided || !j->built || run->stop_signal != 0 ||
+        run->home.store == NULL)
+        return false;
+    store_status(run->home.store, &run->home.status);
+    if (run->home.status.pending == 0)
+        return false;
+    r->undecided = true;
+    r->failure = j->failure.err;
+    r->stay = rows_that_stay(j);
+    log_line(LOG_WARN,
+             "reload %" PRIu64
+             " failed during the commit of checkpoint %" PRIu64
+             ": what became of it is asked first",
+             r->next->number, run->home.status.pending);
+    return true;
+}
+
+int
+reload_decided(struct run *run, struct err *e)
+{
+    struct reload *r = &run->reload;
+
+    if (!r->undecided)
+        return 0;
+    r->undecided = false;
+    if (run->home.status.complete > r->from_round) {
+        accept(run, run->home.status.complete);
+        return 0;
+    }
+    *e = r->failure;
+    return e->code;
+}
+
+bool
 reload_rolls_back(struct job *j)
 {
     struct run *run = j->run;
@@ -722,7 +748,7 @@ reload_rolls_back(struct job *j)
         return false;
     }
     (void)fault_hit("reload_rollback");
-    stay = rows_that_stay(j);
+    stay = rows_that_stay(j) + r->stay;
     buf_init(&b);
     buf_addf(&b, "reload %" PRIu64 " rolled back to %" PRIu64 ": ",
              r->next->number, top->number);
@@ -735,7 +761,8 @@ reload_rolls_back(struct job *j)
                  stay, r->next->number);
     answer(r, false, r->next->number, buf_cstr(&b));
     buf_fini(&b);
-    history_add_bad(&r->history, version_hash(r->next));
+    if (version_hash(r->next) != version_hash(top)) /* but its parameters */
+        history_add_bad(&r->history, version_hash(r->next));
     r->dirty = true;
     forget_tried(r);
     r->tried = r->next;

@@ -70,8 +70,12 @@ struct reload {
     bool back;           /* next is a rollback */
     bool dry_run;        /* only the table is asked for */
     bool at_start;       /* on probation since the start of the process */
-    bool opened;         /* an attempt with it was made */
-    bool wanted;         /* the first round of the new version was asked for */
+    bool opened;         /* an attempt with it was opened */
+    bool wanted;         /* this attempt was asked for its first round */
+    bool undecided;      /* it failed while its first round was committed:
+                            rolled back only if that was not */
+    struct err failure;  /* then */
+    uint64_t stay;       /* rows of that attempt, see reload_rolls_back() */
     uint64_t from_round; /* the one that probation began from */
     int64_t began_ms;    /* when it was asked for, monotonic */
     int64_t opened_ms;   /* when the new version began to run, 0 not */
@@ -101,6 +105,8 @@ void reload_say_start(struct job *j);
 void reload_ask(struct run *run);
 /** A request of a verb. @return false: it is not one of reload's. */
 bool reload_request(struct job *j, struct control_req *req);
+/** An attempt is open and about to run. */
+void reload_opened(struct run *run);
 /** Go on with what is due. The job runs. */
 void reload_tick(struct job *j, int64_t now_ms);
 /** Whether the version that runs may still be rolled back. */
@@ -118,6 +124,14 @@ void reload_swap(struct run *run);
 void reload_fill_round(struct job *j, struct buf *out);
 /** A round is complete: a version on probation is accepted. */
 void reload_completed(struct job *j, uint64_t round);
+/**
+ * Whether it is not known if the failed attempt on probation has committed its
+ * first round: then the next one, with the same version, asks. The checkpoint
+ * thread has ended.
+ */
+bool reload_asks(struct job *j);
+/** It is known now. @return 0: the version goes on; or why it failed then. */
+MUST_USE int reload_decided(struct run *run, struct err *e);
 /**
  * Whether the failed attempt ends a probation: then the version of before is
  * next. The checkpoint thread has ended. Called before the job is closed.

@@ -105,6 +105,31 @@ version_hash(const struct version *v)
     return h;
 }
 
+bool
+version_differs(const struct version *v)
+{
+    const struct script_files *files = v->files;
+    struct script_files *now = script_files_new();
+    const struct script_file *f;
+    bool yes = false;
+    struct err e;
+    size_t i;
+
+    if (script_files_find(files, SCRIPT_FILE_JOB, v->path) == NULL)
+        yes = script_files_read(now, SCRIPT_FILE_JOB, v->path, &f, &e) == 0;
+    for (i = 0; i < script_files_count(files) && !yes; i++) {
+        const struct script_file *was = script_files_at(files, i);
+
+        if (script_files_read(now, was->kind, was->path, &f, &e) != 0)
+            yes = !was->missing;
+        else
+            yes = was->missing || was->len != f->len ||
+                  memcmp(was->text, f->text, f->len) != 0;
+    }
+    script_files_free(&now);
+    return yes;
+}
+
 /* ------------------------------------------------------------ the history */
 
 struct version *

@@ -58,6 +58,12 @@ void version_set_params(struct version *v, const struct opt *from,
 const struct script_file *version_text(const struct version *v);
 /** Equal for equal texts, wherever they lie: version 1. */
 uint64_t version_hash(const struct version *v);
+/**
+ * Whether its files read otherwise now: another text, one that is there now,
+ * or is not any more. A job file that could not be read at all, being too
+ * large, is not among them: whether it can be read now.
+ */
+bool version_differs(const struct version *v);
 
 /** The accepted version, or NULL before the first. Borrowed. */
 struct version *history_top(const struct history *h);

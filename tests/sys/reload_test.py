@@ -339,6 +339,141 @@ def a_reload_during_a_restart_is_answered(binary):
         assert f.summary()["restarts"] == 1
 
 
+COMMIT = """local s = require "streamlua"
+local v = %(v)s
+local job = s.job("job", { checkpoint = { interval = "20s" },
+  restart = { initial_backoff = "100ms" } })
+local rows = {}
+job:source("in", s.generator { rate = 2000, count = 5000,
+    fields = { i = s.gen.sequence {} } })
+  :sink("out", s.sink {
+    write = function(more)
+      for _, r in ipairs(more) do rows[#rows + 1] = r.i end
+    end,
+    commit = function(round, token)
+      %(before)s
+      local f = io.open("rows", "a")
+      for _, i in ipairs(rows) do f:write(i, " ", v, "\\n") end
+      rows = {}
+      f:close()
+      f = io.open("round", "w")
+      f:write(round, " ", token)
+      f:close()
+      %(behind)s
+    end,
+    last_round = function()
+      local f = io.open("round")
+      rows = {}
+      if not f then return nil end
+      local round, token = f:read("a"):match("^(%%d+) (.*)$")
+      f:close()
+      return math.tointeger(round), token
+    end })
+return job
+"""
+
+
+def commit_job(v, before="", behind=""):
+    return COMMIT % {"v": v, "before": before, "behind": behind}
+
+
+def committed(f):
+    """All rows are in the target once. @return the versions they are of."""
+    with open(f.at("rows")) as lines:
+        rows = [line.split() for line in lines]
+    assert sorted(int(i) for i, _ in rows) == list(range(5000)), len(rows)
+    return [int(v) for v in sorted({v for _, v in rows})]
+
+
+def a_version_whose_first_round_was_committed_is_not_rolled_back(binary):
+    """Its commit fails behind, or in front of what makes it final."""
+    for before, behind, said, left in (
+            ("", "if round == 2 then error 'late' end",
+             "reload 1 accepted at checkpoint 2", [0, 1]),
+            ("if round == 2 then error 'early' end", "",
+             "reload 1 rolled back to 0: job.lua:13: commit: early", [0])):
+        with Folder(binary, commit_job(0)) as f, f.start() as run:
+            time.sleep(0.5)
+            f.write("job.lua", commit_job(1, before, behind))
+            hup(run)
+            wait(run, "reload 1 failed during the commit of checkpoint 2")
+            wait(run, said)
+            run.end(0)
+            # Either it was accepted or it was rolled back.
+            assert run.text().count("reload 1 ") == 2, run.text()
+            assert "stay in sinks" not in run.text(), run.text()
+            assert committed(f) == left
+    with Folder(binary, commit_job(0)) as f, f.start() as run:
+        time.sleep(0.5)
+        f.write("job.lua", commit_job(1, behind="if round > 1 then "
+                                      "error 'late' end"))
+        hup(run)
+        run.end(1)  # accepted, and then it failed as any version does
+        assert "reload 1 accepted at checkpoint 2" in run.text()
+        assert committed(f) == [0, 1]
+
+
+def a_restart_on_probation_does_not_wait_for_the_interval(binary):
+    once = """if round == 2 and not io.open("once") then
+        io.open("once", "w"):close()
+        error(s.retriable("the outside is away"))
+      end"""
+    with Folder(binary, commit_job(0)) as f, f.start() as run:
+        time.sleep(0.3)
+        f.write("job.lua", commit_job(1, once))
+        hup(run)
+        wait(run, "reload 1 accepted at checkpoint 2")
+        assert "restart 1: goes on from checkpoint 1" in run.text()
+        run.p.send_signal(signal.SIGTERM)
+        run.end(0)
+        # It ran on behind that round: it did not end with it.
+        assert f.summary()["checkpoints"]["last"] == 3
+
+
+def a_parameter_that_fails_does_not_make_the_text_bad(binary):
+    text = job("s.param('v', 0)", count=60000,
+               body="if v == 99 then error('not so') end")
+    with Folder(binary, text) as f:
+        with f.start() as run:
+            time.sleep(0.4)
+            _, err = verb(f, "reload", "job", "--set", "v=99", code=1)
+            assert "reload 1 rolled back to 0: " in err, err
+            f.write("job.lua", job(1, count=60000))
+            hup(run)
+            wait(run, "reload 2 accepted")
+            run.p.send_signal(signal.SIGTERM)
+            run.end(0)
+        f.write("job.lua", text)
+        with f.start() as run:
+            wait(run, "reload 3 accepted")
+            run.p.send_signal(signal.SIGTERM)
+            run.end(0)
+
+
+def a_file_that_could_not_be_read_is_watched_on(binary):
+    with Folder(binary, job(0, count=60000)) as f, f.start("--watch") as run:
+        time.sleep(0.4)
+        os.remove(f.at("job.lua"))
+        wait(run, "reload 1 refused: job.lua: cannot open: ")
+        f.write("job.lua", job(1, count=60000))
+        wait(run, "reload 2 accepted")
+        f.write("job.lua", "-- " + "x" * (17 << 20))
+        wait(run, "reload 3 refused: job.lua: larger than 16 MiB")
+        run.listen(0.6)
+        f.write("new", job(2, count=60000))
+        os.rename(f.at("job.lua"), f.at("job.lua~"))
+        os.rename(f.at("new"), f.at("job.lua"))
+        wait(run, "reload 4 accepted")
+        f.write("real.lua", job(3, count=60000))
+        os.remove(f.at("job.lua"))
+        os.symlink("real.lua", f.at("job.lua"))
+        wait(run, "reload 5 accepted")
+        f.write("real.lua", job(4, count=60000))
+        wait(run, "reload 6 accepted")
+        run.p.send_signal(signal.SIGTERM)
+        run.end(0)
+
+
 STDIN = """local s = require "streamlua"
 local v = %(v)s
 local job = s.job "job"
