@@ -57,6 +57,10 @@ read_blobs(struct state_view *v, struct err *e)
     if (r == 0)
         return err_set(e, ERR_IO, "it lacks what describes the job");
     v->max_parallelism = v->restored.max_parallelism;
+    if (r == 1)
+        r = read_blob(v, "reloads", &text, &len, e);
+    if (r == 1)
+        r = history_get(text, len, &v->history, e);
     return r < 0 ? r : 0;
 }
 
@@ -121,6 +125,7 @@ state_view_close(struct state_view *v)
     if (!v->borrowed)
         store_close(&v->store);
     restored_fini(&v->restored);
+    history_fini(&v->history);
     arena_fini(&v->arena);
     free(v->path);
     free(v->name);
@@ -251,7 +256,16 @@ load_code(struct state_step *s, struct err *e)
                              .args = v->code_conf.args,
                              .unsafe = v->code_conf.unsafe,
                              .load_timeout_ms = LOAD_TIMEOUT_MS};
-    int r = script_load(&sc, &s->script, e);
+    const struct version *version = history_top(&v->history);
+    int r;
+
+    /* As it was loaded then, whatever became of its modules since. */
+    if (version != NULL) {
+        sc.files = version->files;
+        if (!v->code_conf.given)
+            sc.params = version->params;
+    }
+    r = script_load(&sc, &s->script, e);
     if (r == 0)
         r = script_test_laws(s->script, e);
     if (r == 0 &&

@@ -15,6 +15,7 @@
 #include "core/kstate.h"
 #include "core/snapshot.h"
 #include "core/window.h"
+#include "run/version.h"
 #include "script/script.h"
 #include "state/store.h"
 
@@ -39,6 +40,7 @@ struct state_view {
     const struct opt *plan, *meta; /* descriptions; NULL while round is 0 */
     const char *code;              /* of the job file */
     size_t code_len;
+    struct history history; /* its texts and parameters; of older rounds none */
     uint32_t max_parallelism;
     struct restored restored;
 };

@@ -564,6 +564,40 @@ def a_job_on_stdin_is_reloaded_without_losing_a_byte(binary):
         assert not os.path.exists(f.at("streamlua-data"))
 
 
+DOUBLED = """local s = require "streamlua"
+return s.aggregator { args = { "i" }, init = function() return 0 end,
+  add = function(a, i) return a + i end,
+  merge = function(a, b) return a + b end,
+  result = function(a) return a * 2 end }
+"""
+
+WITH_MODULE = """local s = require "streamlua"
+local job = s.job("job", { checkpoint = { interval = "100ms" } })
+job:source("in", s.generator { rate = 100, fields = {
+     i = s.gen.sequence {} } })
+   :event_time { field = "i" }:key_by {}:window(s.tumbling(s.param "size"))
+   :aggregate({ sum = require "doubled" }, { name = "agg" })
+   :sink("out", s.blackhole())
+return job
+"""
+
+
+def state_is_shown_by_the_code_of_its_checkpoint(binary):
+    """Its modules and parameters, too, whatever is on the disk by now."""
+    with Folder(binary, WITH_MODULE) as f:
+        f.write("doubled.lua", DOUBLED)
+        with f.start("--set", "size=1d") as run:
+            wait(run, "checkpoint 3 completed")
+            run.p.terminate()
+            run.end(0)
+        f.write("doubled.lua", DOUBLED.replace("a * 2", "a * 1000"))
+        out, err = verb(f, "state", "scan", "job", "--json")
+        row = json.loads(out)
+        n = row["value"]["sum"] // 2
+        assert row["window_end"] == 86400000 and err == "", (row, err)
+        assert any(n == k * (k - 1) // 2 for k in range(2, 10000)), row
+
+
 # --- fault points: the program must be built with --enable-test-mode ---------
 
 # Hits in a run with one reload and no other checkpoint: the first of a round
