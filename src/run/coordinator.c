@@ -224,9 +224,27 @@ ignore_questions(void)
     (void)signal(SIGHUP, note_hangup);
 }
 
+/* A signal to stop, while the job is opened again for other code: it stops in
+ * order once it runs. A second one ends the process, as ever. */
+static volatile sig_atomic_t stop_noted;
+static volatile int64_t stop_noted_ms;
+
+static void
+note_stop(int signum)
+{
+    int64_t now_ms = clock_mono_ms();
+
+    if (stop_noted == 0)
+        stop_noted_ms = now_ms;
+    else if (now_ms - stop_noted_ms >= SAME_SIGNAL_MS)
+        _exit(128 + signum);
+    stop_noted = signum;
+}
+
 static void
 start_events(struct run *run, struct job *j)
 {
+    int noted = stop_noted;
     size_t i;
 
     if (hangup != 0)
@@ -241,6 +259,9 @@ start_events(struct run *run, struct job *j)
         run->signals[i].data = j;
         ev_signal_start(run->loop, &run->signals[i]);
     }
+    stop_noted = 0;
+    if (noted != 0)
+        (void)raise(noted);
 }
 
 /* While the job is opened again nobody looks at events: a signal to stop
@@ -256,6 +277,26 @@ stop_events(struct run *run)
     for (i = 0; i < SIGNALS; i++)
         ev_signal_stop(run->loop, &run->signals[i]);
     ignore_questions();
+}
+
+/* Before it is opened again for other code. @return false: a signal to stop
+ * came before that, and was heard. */
+static bool
+stop_events_for_swap(struct run *run)
+{
+    sigset_t all, old;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    if (ev_is_active(&run->tick)) /* not so if an attempt did not open */
+        (void)ev_run(run->loop, EVRUN_NOWAIT);
+    if (run->stop_signal == 0) {
+        stop_events(run);
+        (void)signal(SIGTERM, note_stop);
+        (void)signal(SIGINT, note_stop);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return run->stop_signal == 0;
 }
 
 static bool
@@ -583,8 +624,8 @@ has_other_code(struct job *j)
 
     if (!j->has_failure && reload_is_swapping(run)) {
         await_ckpt(j);
-        if (!reload_is_swapping(run))
-            return false; /* asked to stop meanwhile */
+        if (!stop_events_for_swap(run))
+            return false;
         job_close(j);
         reload_swap(run);
         return true;
@@ -593,6 +634,8 @@ has_other_code(struct job *j)
     if (!j->has_failure || !reload_on_probation(run) || recover_is_retriable(j))
         return false;
     await_ckpt(j);
+    if (!stop_events_for_swap(run))
+        return false;
     if (!reload_asks(j) && !reload_rolls_back(j))
         return false;
     report(j);

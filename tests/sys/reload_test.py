@@ -83,20 +83,20 @@ def verb(f, *words, code=0):
 
 
 def a_new_version_takes_over_at_a_round(binary):
-    with Folder(binary, job(0, rate=1000)) as f, f.start() as run:
+    with Folder(binary, job(0, rate=1000, count=7000)) as f, f.start() as run:
         time.sleep(0.4)
-        f.write("job.lua", job(1, rate=1000))
+        f.write("job.lua", job(1, rate=1000, count=7000))
         hup(run)
         wait(run, "reload 1 accepted at checkpoint 2 in ")
-        f.write("job.lua", job(2, rate=1000))
+        f.write("job.lua", job(2, rate=1000, count=7000))
         hup(run)
         wait(run, "reload 2 accepted at checkpoint 4 in ")
         run.end(0)
-        assert order(f, 4000, (0, 1, 2)) == [0, 1, 2]
+        assert order(f, 7000, (0, 1, 2)) == [0, 1, 2]
         got = f.summary()
         assert (got["reload"], got["restarts"]) == (2, 0), got
-        assert got["steps"]["in"]["records_out"] == 4000, got["steps"]
-        assert got["steps"]["out"]["records_in"] == 4000, got["steps"]
+        assert got["steps"]["in"]["records_out"] == 7000, got["steps"]
+        assert got["steps"]["out"]["records_in"] == 7000, got["steps"]
 
 
 BROKEN = (
@@ -472,6 +472,32 @@ def a_file_that_could_not_be_read_is_watched_on(binary):
         wait(run, "reload 6 accepted")
         run.p.send_signal(signal.SIGTERM)
         run.end(0)
+
+
+def a_signal_to_stop_is_heard_while_the_new_code_is_opened(binary):
+    """Its target is asked for its round on the way, and does not answer."""
+    slow = commit_job(1).replace('local f = io.open("round")\n', """
+      io.open("asked", "w"):close()
+      os.execute("sleep 2")
+      local f = io.open("round")
+""")
+    for second in (False, True):
+        with Folder(binary, commit_job(0)) as f, f.start() as run:
+            time.sleep(0.3)
+            f.write("job.lua", slow)
+            hup(run)
+            while not os.path.exists(f.at("asked")):
+                assert run.listen(0.01), run.text()
+            began = time.monotonic()
+            run.p.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            if second:
+                run.p.send_signal(signal.SIGTERM)
+            run.p.wait(60)
+            took = time.monotonic() - began
+            run.end(143 if second else 0)
+            assert not second or took < 1.5, took
+            assert second or "SIGTERM: stopping" in run.text(), run.text()
 
 
 STDIN = """local s = require "streamlua"
