@@ -52,12 +52,25 @@ prepare_check_stdin(const char *path, const struct plan *p, struct err *e)
 
 /* ---------------------------------------------------- what runs, copied */
 
+/* Those of the job, which count where a connector has none of its own. */
+static void
+put_job_option(const struct plan *p, const char *name, struct buf *out)
+{
+    const struct opt *o = opt_get(opt_get(p->job, "options"), name);
+
+    buf_addc(out, ' ');
+    if (o != NULL)
+        opt_put_json(out, o);
+}
+
 /* One line a Kafka step: the same line, the same connector. */
 static void
-put_connector(const struct plan_step *s, struct buf *out)
+put_connector(const struct plan *p, const struct plan_step *s, struct buf *out)
 {
-    buf_addf(out, "%s ", s->name);
+    buf_addf(out, "\n%s ", s->name);
     opt_put_json(out, opt_get(s->opts, "conn"));
+    put_job_option(p, "bootstrap_servers", out);
+    put_job_option(p, "properties", out);
     buf_addc(out, '\n');
 }
 
@@ -85,18 +98,18 @@ prepare_note_plan(struct prepare *p, const struct plan *plan)
     for (i = 0; i < plan->step_count; i++) {
         put_broken(&plan->steps[i], &p->broken);
         if (opt_is(plan->steps[i].opts, "connector", "kafka"))
-            put_connector(&plan->steps[i], &p->connectors);
+            put_connector(plan, &plan->steps[i], &p->connectors);
     }
 }
 
 static bool
-is_known(struct prepare *p, const struct plan_step *s)
+is_known(struct prepare *p, const struct plan *plan, const struct plan_step *s)
 {
     struct buf b;
     bool yes;
 
     buf_init(&b);
-    put_connector(s, &b);
+    put_connector(plan, s, &b);
     yes = strstr(buf_cstr(&p->connectors), buf_cstr(&b)) != NULL;
     buf_fini(&b);
     return yes;
@@ -116,7 +129,7 @@ preflight(struct prepare *p, const struct plan *plan, struct err *e)
     for (i = 0; i < plan->step_count && r == 0; i++) {
         const struct plan_step *s = &plan->steps[i];
 
-        if (!opt_is(s->opts, "connector", "kafka") || is_known(p, s))
+        if (!opt_is(s->opts, "connector", "kafka") || is_known(p, plan, s))
             continue;
         env.step = s->name;
         env.place = s->place;

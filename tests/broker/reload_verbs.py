@@ -2,6 +2,7 @@
 import os
 import random
 import re
+import signal
 
 import kit
 from eo_kit import SEED, say, wait_a_moment
@@ -207,3 +208,28 @@ def what_was_saved_last_is_what_runs_with_watch_and_nothing_half_saved():
         seen = job.compare_saves(range(v + 1))
         say("SEED=%d %d saves, %d versions ran, %d refused" % (
             SEED, v, len(seen), refused))
+
+
+PLAIN = """local s = require "streamlua"
+local job = s.job("%(name)s", { checkpoint = { interval = "200ms" },
+  %(more)s })
+job:source("in", s.generator { rate = 500, fields = { i = s.gen.sequence {} } })
+  :sink("out", s.kafka { topic = "%(name)s", delivery = "exactly_once" })
+return job
+"""
+
+
+@test
+def what_the_job_says_of_its_clients_passes_preflight_too():
+    name = kit.topic("reload-plain")
+    with kit.Job(PLAIN % {"name": name, "more": ""}) as job:
+        until(lambda: "checkpoint 2 completed" in job.stderr(), "rounds",
+              job=job)
+        with open(os.path.join(job.folder, "job.lua"), "w") as f:
+            f.write(PLAIN % {"name": name, "more": "properties = { "
+                             "['socket.timeout.ms'] = 'x' }"})
+        job.p.send_signal(signal.SIGHUP)
+        until(lambda: re.search("reload 1 (refused|rolled back)",
+                                job.stderr()), "an answer", job=job)
+        check(re.search("reload 1 refused: .*socket.timeout.ms",
+                        job.stderr()), job.stderr())
