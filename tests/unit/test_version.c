@@ -305,6 +305,43 @@ a_file_that_was_missing_is_watched(void **state)
     free(dir);
 }
 
+static void
+a_version_differs_if_a_file_of_it_reads_otherwise_now(void **state)
+{
+    char *dir = temp_dir(), path[300], lib[300];
+    const struct script_file *f;
+    struct version *v;
+
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/job.lua", dir);
+    (void)snprintf(lib, sizeof lib, "%s/lib.lua", dir);
+    v = version_new(path, NULL);
+    /* Nothing of it was read: it counts once it can be. */
+    assert_false(version_differs(v));
+    save(path, "one");
+    assert_true(version_differs(v));
+    script_files_add(v->files, SCRIPT_FILE_JOB, path, "one", 3);
+    assert_false(version_differs(v));
+
+    assert_int_not_equal(
+        script_files_read(v->files, SCRIPT_FILE_MODULE, lib, &f, &err), 0);
+    assert_false(version_differs(v));
+    save(lib, "return {}");
+    assert_true(version_differs(v));
+    assert_int_equal(unlink(lib), 0);
+    assert_false(version_differs(v));
+
+    save(path, "two");
+    assert_true(version_differs(v));
+    assert_int_equal(unlink(path), 0);
+    assert_true(version_differs(v));
+    save(path, "one");
+    assert_false(version_differs(v));
+    version_free(&v);
+    remove_dir(dir);
+    free(dir);
+}
+
 int
 main(void)
 {
@@ -319,6 +356,7 @@ main(void)
         cmocka_unit_test(the_same_texts_elsewhere_are_the_same),
         cmocka_unit_test(a_change_counts_once_the_file_rests),
         cmocka_unit_test(a_file_that_was_missing_is_watched),
+        cmocka_unit_test(a_version_differs_if_a_file_of_it_reads_otherwise_now),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
