@@ -41,6 +41,7 @@ local function same(a, b)
   return true
 end
 local reads, failures = 0, s.param("failures", 0)
+local ends = s.param("ends", true) -- false: it is still there to be killed
 local function may_fail()
   reads = reads + 1
   if failures == 0 or reads % 40 ~= 0 then return end
@@ -60,7 +61,10 @@ job:source("in", s.source { partitions = partitions, poll = "1ms",
     if position and not same(position, make(p, n)) then
       error("partition " .. p .. " got another position")
     end
-    if n >= ROWS then return nil end
+    if n >= ROWS then
+      if ends then return nil end
+      return {}, position
+    end
     if n %% 3 == 0 and math.random(2) == 1 then
       return {}, position
     end
@@ -92,7 +96,8 @@ def positions_of_any_plain_value_survive_kill_9_and_rescaling(binary):
         for k in range(16):
             more = "3" if k < 8 else "5"
             with folder.start("--parallelism", str(rng.choice((1, 2, 3, 5))),
-                              "--set", "partitions=" + more) as run:
+                              "--set", "partitions=" + more,
+                              "--set", "ends=false") as run:
                 deadline = time.monotonic() + rng.uniform(0.05, 0.3)
                 while time.monotonic() < deadline and run.listen(0.01):
                     pass
