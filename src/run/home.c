@@ -3,10 +3,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,7 +21,8 @@ enum {
     COPY_ENTRIES = 100000,
     /* Each stateful subtask keeps a place from its first question on: more
      * than there are in a job; 64 bytes each in the lock file. */
-    READERS_MAX = 8192
+    READERS_MAX = 8192,
+    ROOM_MIN = 16 << 20 /* bytes a temporary store needs beside the state */
 };
 
 static void
@@ -287,6 +290,23 @@ home_open(struct home *h, const struct run_conf *conf, const char *job,
     return r != 0 ? r : home_look(h, e);
 }
 
+/* The store of a temporary home is a few files in one folder. */
+static void
+remove_temporary(struct home *h)
+{
+    DIR *d = opendir(h->dir);
+    const struct dirent *entry;
+
+    while (d != NULL && (entry = readdir(d)) != NULL)
+        (void)unlinkat(dirfd(d), entry->d_name, 0);
+    if (d != NULL)
+        (void)closedir(d);
+    (void)rmdir(h->dir);
+    free(h->dir);
+    h->dir = NULL;
+    h->temporary = false;
+}
+
 int
 home_open_temporary(struct home *h, struct err *e)
 {
@@ -307,21 +327,31 @@ home_open_temporary(struct home *h, struct err *e)
     h->temporary = h->started = true;
     o.dir = h->dir;
     r = store_open(&o, &h->store, e);
-    return r != 0 ? r : home_look(h, e);
+    if (r == 0)
+        return home_look(h, e);
+    remove_temporary(h);
+    return r;
 }
 
-/* The store of a temporary home is a few files in one folder. */
-static void
-remove_temporary(struct home *h)
+int
+home_check_room(const struct home *h, uint64_t state, struct err *e)
 {
-    DIR *d = opendir(h->dir);
-    const struct dirent *entry;
+    /* A round is written once as redo and once into the base. */
+    uint64_t need = 2 * state + ROOM_MIN, room;
+    struct statvfs v;
 
-    while (d != NULL && (entry = readdir(d)) != NULL)
-        (void)unlinkat(dirfd(d), entry->d_name, 0);
-    if (d != NULL)
-        (void)closedir(d);
-    (void)rmdir(h->dir);
+    if (statvfs(h->dir, &v) != 0)
+        return err_set(e, ERR_IO, "cannot look at '%s': %s", h->dir,
+                       strerror(errno));
+    room = (uint64_t)v.f_bavail * v.f_frsize;
+    if (room >= need)
+        return 0;
+    (void)err_set(e, ERR_IO,
+                  "'%s' has room for %" PRIu64
+                  " MiB, and what the job keeps may take %" PRIu64,
+                  h->dir, room >> 20, need >> 20);
+    err_hint(e, "make room, or start the job with TMPDIR in another place");
+    return ERR_IO;
 }
 
 void
@@ -330,7 +360,6 @@ home_close(struct home *h)
     store_close(&h->store);
     if (h->temporary)
         remove_temporary(h);
-    h->temporary = false;
     restored_fini(&h->restored);
     buf_fini(&h->plan);
     buf_fini(&h->txn);

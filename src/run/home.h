@@ -47,6 +47,12 @@ MUST_USE int home_open(struct home *h, const struct run_conf *conf,
  * over a reload. @return 0 or ERR_IO. @thread coord.
  */
 MUST_USE int home_open_temporary(struct home *h, struct err *e);
+/**
+ * Whether a round with `state` bytes of keyed state finds room where the
+ * temporary store is. @return 0 or ERR_IO with the remedy. @thread coord.
+ */
+MUST_USE int home_check_room(const struct home *h, uint64_t state,
+                             struct err *e);
 /** Look again at status and blobs. @thread whoever owns the store now. */
 MUST_USE int home_look(struct home *h, struct err *e);
 void home_close(struct home *h);

@@ -395,6 +395,8 @@ job_carry(struct job *j, struct err *e)
             r = start_ckpt(j, e);
         j->rounds.current = run->home.status.complete;
     }
+    if (r == 0 && run->home.temporary)
+        r = home_check_room(&run->home, job_state_bytes(j), e);
     j->rounds.enabled = r == 0;
     atomic_store(&j->ops.keeps, r == 0);
     return r;

@@ -197,6 +197,8 @@ struct step_sums {
     int64_t watermark; /* smallest over subtasks; WM_NONE before the first */
 };
 void step_sums(const struct job *j, uint32_t logical, struct step_sums *ret);
+/** What keyed state takes in memory, bytes. @thread coordinator. */
+uint64_t job_state_bytes(const struct job *j);
 
 /** Redraw or clear the progress line. @thread coordinator. */
 void progress_draw(struct job *j, int64_t now_ms);

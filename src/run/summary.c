@@ -343,21 +343,36 @@ put_part(struct buf *b, const char *name, uint64_t used, int64_t limit)
     buf_addc(b, '}');
 }
 
-/* The parts of memory. Buffers are what is neither state nor Lua. */
-static void
-put_memory(const struct job *j, struct buf *b)
+uint64_t
+job_state_bytes(const struct job *j)
 {
-    uint64_t state = 0, lua = script_memory(j->script), all;
     const struct plan *p = j->plan;
+    uint64_t sum = 0;
     uint32_t i, k, n;
 
     for (i = 0; j->built && i < p->chain_count; i++)
         for (k = 0; k < p->chains[i].parallelism; k++) {
             const struct subtask *st = &j->subtasks[i][k];
 
-            lua += st->script != NULL ? script_memory(st->script) : 0;
             for (n = 0; n < st->ops.count; n++)
-                state += count_get(&st->ops.ops[n]->count->state_bytes);
+                sum += count_get(&st->ops.ops[n]->count->state_bytes);
+        }
+    return sum;
+}
+
+/* The parts of memory. Buffers are what is neither state nor Lua. */
+static void
+put_memory(const struct job *j, struct buf *b)
+{
+    uint64_t state = job_state_bytes(j), lua = script_memory(j->script), all;
+    const struct plan *p = j->plan;
+    uint32_t i, k;
+
+    for (i = 0; j->built && i < p->chain_count; i++)
+        for (k = 0; k < p->chains[i].parallelism; k++) {
+            const struct subtask *st = &j->subtasks[i][k];
+
+            lua += st->script != NULL ? script_memory(st->script) : 0;
         }
     all = anonymous_bytes();
     put_name(b, "memory");

@@ -504,6 +504,27 @@ every_subtask_of_a_wide_job_can_read_its_state(void **state)
     rig_down(&r);
 }
 
+static void
+a_temporary_store_says_whether_a_round_has_room(void **state)
+{
+    char dir[JOB_PATH];
+    struct rig r;
+    struct err e;
+
+    (void)state;
+    rig_up(&r);
+    err_clear(&e);
+    assert_int_equal(home_open_temporary(&r.home, &e), 0);
+    (void)snprintf(dir, sizeof dir, "%s", r.home.dir);
+    assert_int_equal(home_check_room(&r.home, 0, &e), 0);
+    assert_int_equal(home_check_room(&r.home, UINT64_C(1) << 60, &e), ERR_IO);
+    assert_non_null(strstr(e.msg, " MiB, and what the job keeps may take "));
+    assert_non_null(strstr(e.hint, "TMPDIR"));
+    home_close(&r.home);
+    assert_int_equal(access(dir, F_OK), -1);
+    rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -524,6 +545,7 @@ main(void)
         cmocka_unit_test(from_may_be_said_again_until_a_round_is_complete),
         cmocka_unit_test(from_is_refused_where_another_round_is_as_far),
         cmocka_unit_test(from_is_refused_where_the_job_has_a_directory),
+        cmocka_unit_test(a_temporary_store_says_whether_a_round_has_room),
         cmocka_unit_test(
             from_a_path_without_a_store_names_it_and_makes_nothing),
     };
