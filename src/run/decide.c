@@ -198,8 +198,10 @@ decide(const struct decide_in *in, struct err *e)
                   name(in, "the marker is behind the directory",
                        "the target is behind the directory"),
                   name(in,
-                       "was the marker topic restored or truncated? --fresh "
-                       "starts a new lineage",
+                       "was the marker topic restored or truncated, or did the "
+                       "job not write with this transactional_id_prefix in "
+                       "between? give it another prefix; --fresh starts a new "
+                       "lineage",
                        "was it restored from a backup? --fresh starts a new "
                        "lineage"),
                   e);
