@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/fault.h"
+#include "base/log.h"
 #include "run/connectors.h"
 #include "run/job.h"
 
@@ -112,8 +113,12 @@ target_look(struct job *j, struct txn_marker *ret, bool *ret_told,
 {
     struct conn_round now;
     struct session s;
-    int r = session_open(j, &s, e);
+    int r;
 
+    /* No watchdog runs yet, and the target may let us wait. */
+    log_line(LOG_INFO, "%s: asks its target for the last round",
+             j->plan->steps[j->plan->target_step].name);
+    r = session_open(j, &s, e);
     if (r == 0)
         r = s.type->last_round(s.task, &now, e);
     session_close(&s);
