@@ -14,7 +14,7 @@
 #include "main/state_open.h"
 #include "main/state_print.h"
 #include "main/text_table.h"
-#include "run/state_keyed.h"
+#include "inspect/keyed.h"
 
 enum { LIMIT_MAX = INT32_MAX, NOT_FOUND = 1 };
 

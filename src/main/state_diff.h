@@ -4,7 +4,7 @@
 #ifndef MAIN_STATE_DIFF_H
 #define MAIN_STATE_DIFF_H
 
-#include "run/state_rows.h"
+#include "inspect/rows.h"
 
 struct state_diff {
     uint64_t only_a, only_b, changed;

@@ -7,7 +7,7 @@
 #define MAIN_STATE_OPEN_H
 
 #include "main/cli.h"
-#include "run/state_view.h"
+#include "inspect/view.h"
 
 /**
  * Open what `word` (JOB or DIR) names, as the flags say.

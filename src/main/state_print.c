@@ -5,7 +5,7 @@
 #include "format/json.h"
 #include "format/time_text.h"
 #include "main/text_table.h"
-#include "run/state_keyed.h"
+#include "inspect/keyed.h"
 
 static void
 put_time(struct text_table *t, int64_t ms)

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "run/state_text.h"
+#include "inspect/text.h"
 #include "testing/sim_impl.h"
 
 static int

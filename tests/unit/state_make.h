@@ -23,7 +23,7 @@
 #include "main/state_print.h"
 #include "plan/fit.h"
 #include "run/control.h"
-#include "run/state_rows.h"
+#include "inspect/rows.h"
 #include "store_util.h"
 
 enum { ROUND = 7, ARGS_MAX = 8, MANY = 500 };

@@ -3,10 +3,10 @@
  *
  * Used by the forms of `state` and by tests of jobs. Thread: the view's.
  */
-#ifndef RUN_STATE_TEXT_H
-#define RUN_STATE_TEXT_H
+#ifndef INSPECT_TEXT_H
+#define INSPECT_TEXT_H
 
-#include "run/state_rows.h"
+#include "inspect/rows.h"
 
 /** Append the members "step", "key", "window_start", "window_end".
  * @param s opened. */

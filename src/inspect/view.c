@@ -1,4 +1,4 @@
-#include "run/state_view.h"
+#include "inspect/view.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "format/json.h"
 #include "plan/fit.h"
 #include "run/control.h"
-#include "run/state_keyed.h"
+#include "inspect/keyed.h"
 
 enum { LOAD_TIMEOUT_MS = 5000 };
 

@@ -7,10 +7,10 @@
  *
  * Thread: the view's. Used by state_view, state_rows and main's cmd_state.
  */
-#ifndef RUN_STATE_KEYED_H
-#define RUN_STATE_KEYED_H
+#ifndef INSPECT_KEYED_H
+#define INSPECT_KEYED_H
 
-#include "run/state_rows.h"
+#include "inspect/rows.h"
 
 /** Whether a described step is of that kind. */
 bool state_is_keyed(const struct opt *desc);

@@ -1,9 +1,9 @@
-#include "run/state_text.h"
+#include "inspect/text.h"
 
 #include <string.h>
 
 #include "format/json.h"
-#include "run/state_keyed.h"
+#include "inspect/keyed.h"
 
 /* --- keys ----------------------------------------------------------------- */
 

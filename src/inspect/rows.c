@@ -1,4 +1,4 @@
-#include "run/state_rows.h"
+#include "inspect/rows.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "core/winstate.h"
 #include "format/json.h"
-#include "run/state_keyed.h"
+#include "inspect/keyed.h"
 
 enum { FIRE_ROWS = 4096 };
 

@@ -1,4 +1,4 @@
-#include "run/state_keyed.h"
+#include "inspect/keyed.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

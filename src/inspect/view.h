@@ -6,8 +6,8 @@
  * and by tests of jobs, which look at a store they have open.
  * Thread: the caller's. Owner of everything: the struct.
  */
-#ifndef RUN_STATE_VIEW_H
-#define RUN_STATE_VIEW_H
+#ifndef INSPECT_VIEW_H
+#define INSPECT_VIEW_H
 
 #include "base/arena.h"
 #include "base/opts.h"

@@ -8,10 +8,10 @@
  *
  * Thread: the view's. Owner of everything: struct state_rows.
  */
-#ifndef RUN_STATE_ROWS_H
-#define RUN_STATE_ROWS_H
+#ifndef INSPECT_ROWS_H
+#define INSPECT_ROWS_H
 
-#include "run/state_view.h"
+#include "inspect/view.h"
 
 struct state_row {
     char *key; /* canonical, key_len bytes */
