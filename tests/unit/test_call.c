@@ -336,8 +336,9 @@ what_c_holds_for_a_call_counts(void **state)
         "function(e) while true do e.x = 1 end end",
         "function(e) while true do table.insert(e.l, 1) end end",
         "function(e) while true do s.set_key(e, ('x'):rep(100)) end end",
-        "function(e) local t = {} while true do local c = s.copy(e)\n"
-        "  c.x = 1 t[#t + 1] = c end end",
+        /* parentheses: the comma between the two is not forgotten */
+        ("function(e) local t = {} while true do local c = s.copy(e)\n"
+         "  c.x = 1 t[#t + 1] = c end end"),
     };
     struct job_of j;
     size_t i;
