@@ -6,7 +6,9 @@
 #
 # steps: gcc clang asan tsan fuzz distcheck
 #   gcc        release build, warnings are errors; unit, lint, job and broker
-#              tests (STREAMLUA_NO_BROKER=1 leaves the broker out)
+#              tests (STREAMLUA_NO_BROKER=1 leaves the broker out); those on
+#              the broker wait more than they work, so they run beside all
+#              steps that follow
 #   clang      the same sources, warnings are errors; unit and lint tests
 #   asan       AddressSanitizer and UndefinedBehaviorSanitizer in test mode
 #              (small limits, fault points); unit and job tests
@@ -25,6 +27,7 @@ top=$PWD
 out=$top/build-check
 jobs=$(jobs_at_once)
 passed=0 failed=0 skipped=0
+broker= # its process
 
 # quiet LOG COMMAND...: output to LOG, its end on failure.
 quiet() {
@@ -65,26 +68,55 @@ build() {
     return $rc
 }
 
-# check NAME MAKE-ARGUMENTS...: make check and count
-check() {
-    local name=$1 dir=$out/$1 rc counts
-    shift
-    say "$name: make check $*"
-    (cd "$dir" && make -k -j"$jobs" check "$@" >check.log 2>&1)
-    rc=$?
-    counts=$("$top/contrib/count-tests.py" "$dir")
-    # shellcheck disable=SC2086
-    set -- $counts
-    [ $rc -ne 0 ] && grep -hE '^(FAIL|ERROR|XPASS)' "$dir/check.log" | sort -u
-    add "$1" "$2" "$3"
-    if [ $rc -ne 0 ] && [ "$2" -eq 0 ]; then
-        step_failed "$name: make check (build-check/$name/check.log)"
+# result NAME CODE LOG FOLDER...: count the tests of the folders, show failed ones
+result() {
+    local name=$1 rc=$2 log=$3 p f s
+    shift 3
+    read -r p f s < <("$top/contrib/count-tests.py" "$@")
+    [ "$rc" -ne 0 ] && grep -hE '^(FAIL|ERROR|XPASS)' "$log" | sort -u
+    add "$p" "$f" "$s"
+    if [ "$rc" -ne 0 ] && [ "$f" -eq 0 ]; then
+        step_failed "$name: make check ($log)"
     fi
-    find "$dir/tests" -name '*.trs' | while read -r trs; do
+    find "$@" -name '*.trs' | while read -r trs; do
         grep -q '^:test-result: \(FAIL\|ERROR\)' "$trs" || continue
         echo "--- ${trs%.trs}.log"
         tail -n 60 "${trs%.trs}.log"
     done
+}
+
+# check NAME MAKE-ARGUMENTS...: make check of all but the broker's, and count
+check() {
+    local name=$1 dir=$out/$1 rc
+    shift
+    say "$name: make check"
+    (cd "$dir" && make -k -j"$jobs" check "$@" >check.log 2>&1)
+    rc=$?
+    mapfile -t folders < <(find "$dir/tests" -mindepth 1 -maxdepth 1 \
+        -type d ! -name broker)
+    result "$name" $rc "$dir/check.log" "${folders[@]}"
+}
+
+# The tests on a broker, beside what follows; counted by broker_end.
+broker_begin() {
+    local limit=3600
+    [ -n "${STREAMLUA_LONG:-}" ] && limit=86400 # hours, in one script
+    say "broker: its tests begin, beside the others"
+    (cd "$out/gcc" && exec make check TESTS=tests/broker/run.py \
+        TEST_SUITE_LOG=broker-suite.log SCRIPT_LIMIT="timeout $limit" \
+        >broker.log 2>&1) &
+    broker=$!
+    trap 'kill "$broker" 2>/dev/null' EXIT
+}
+
+broker_end() {
+    local rc
+    [ -n "$broker" ] || return
+    say "broker: the end of its tests"
+    wait "$broker"
+    rc=$?
+    trap - EXIT
+    result broker $rc "$out/gcc/broker.log" "$out/gcc/tests/broker"
 }
 
 # The tests of a build that run below a folder, as TESTS= wants them.
@@ -109,14 +141,12 @@ test_mode_program() {
 }
 
 run_gcc() {
-    local broker=(--enable-broker-tests)
-    [ -n "${STREAMLUA_NO_BROKER:-}" ] && broker=()
-    [ ${#broker[@]} -gt 0 ] && test_mode_program
-    # All broker tests are one script; the long form takes hours.
-    local limit=3600
-    [ -n "${STREAMLUA_LONG:-}" ] && limit=86400
-    build gcc CC=gcc CXX=g++ --enable-werror "${broker[@]}" &&
-        check gcc SCRIPT_LIMIT="timeout $limit"
+    local with=(--enable-broker-tests)
+    [ -n "${STREAMLUA_NO_BROKER:-}" ] && with=()
+    [ ${#with[@]} -gt 0 ] && test_mode_program
+    build gcc CC=gcc CXX=g++ --enable-werror "${with[@]}" || return
+    [ ${#with[@]} -gt 0 ] && broker_begin
+    check gcc "TESTS=$(tests_of gcc . | sed 's#tests/broker/[^ ]*##g')"
 }
 
 run_clang() {
@@ -181,6 +211,7 @@ for step in "${steps[@]}"; do
         ;;
     esac
 done
+broker_end
 echo
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
