@@ -415,6 +415,30 @@ drive_broker(const char *verb)
     return system(cmd) == 0;
 }
 
+/* Until no thread of the process runs. */
+static void
+await_stopped(long pid)
+{
+    char path[64], line[256];
+    const char *state;
+    FILE *f;
+    int i;
+
+    (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    for (i = 0; i < 5000; i++) {
+        f = fopen(path, "r");
+        if (f == NULL)
+            return;
+        if (fgets(line, sizeof line, f) == NULL)
+            line[0] = '\0';
+        (void)fclose(f);
+        state = strrchr(line, ')');
+        if (state != NULL && state[1] != '\0' && state[2] == 'T')
+            return;
+        (void)usleep(1000);
+    }
+}
+
 bool
 drive_signal(int sig)
 {
@@ -433,5 +457,9 @@ drive_signal(int sig)
         text[0] = '\0';
     (void)fclose(f);
     pid = strtol(text, NULL, 10);
-    return pid > 1 && kill((pid_t)pid, sig) == 0;
+    if (pid <= 1 || kill((pid_t)pid, sig) != 0)
+        return false;
+    if (sig == SIGSTOP) /* else it answers for a while on a busy machine */
+        await_stopped(pid);
+    return true;
 }
