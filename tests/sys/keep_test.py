@@ -133,7 +133,7 @@ def swap(f, parts, lost):
 
 def reloaded(binary, backend):
     with Folder(binary, text(LOW)) as f:
-        with f.start("--set", "rate=6000", "--set", "backend=" + backend,
+        with f.start("--set", "rate=3000", "--set", "backend=" + backend,
                      "--parallelism", "2") as run:
             assert run.until("checkpoint 4 completed"), run.text()
             swap(f, NONE, REMOVED)
@@ -196,7 +196,7 @@ def a_crash_in_front_of_the_first_round_loses_no_more_memory(binary):
 
 def back_from_an_added_aggregate_the_others_go_on(binary):
     with Folder(binary, text(NONE)) as f:
-        with f.start("--set", "rate=6000", "--parallelism", "2") as run:
+        with f.start("--set", "rate=3000", "--parallelism", "2") as run:
             assert run.until("checkpoint 4 completed"), run.text()
             f.write("job.lua", text(LOW))
             must_hold(ask(f, "reload", 0), "low added", "state l added")
@@ -221,7 +221,7 @@ def back_over_a_migration_the_new_form_is_not_read(binary):
     why = ("state l has no migrate any more, with other functions of the step "
            "changed: its entries are given up, all else is kept")
     with Folder(binary, text(FORM[0])) as f:
-        with f.start("--set", "rate=6000", "--parallelism", "2") as run:
+        with f.start("--set", "rate=3000", "--parallelism", "2") as run:
             assert run.until("checkpoint 4 completed"), run.text()
             f.write("job.lua", text(FORM[1]))
             must_hold(ask(f, "reload", 0), "l through migrate")
