@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -435,7 +436,7 @@ await_stopped(long pid)
         state = strrchr(line, ')');
         if (state != NULL && state[1] != '\0' && state[2] == 'T')
             return;
-        (void)usleep(1000);
+        (void)poll(NULL, 0, 1);
     }
 }
 
