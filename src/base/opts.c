@@ -132,6 +132,23 @@ opt_func(const struct opt *o, const char *name)
 }
 
 bool
+opt_has_func(const struct opt *o)
+{
+    const struct opt *c;
+
+    if (o == NULL)
+        return false;
+    if (o->type == OPT_FUNC)
+        return true;
+    if (o->type != OPT_LIST && o->type != OPT_MAP)
+        return false;
+    for (c = o->first; c != NULL; c = c->next)
+        if (opt_has_func(c))
+            return true;
+    return false;
+}
+
+bool
 opt_is(const struct opt *o, const char *name, const char *value)
 {
     const char *s = opt_str(o, name, NULL);

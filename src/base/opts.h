@@ -67,6 +67,8 @@ double opt_dbl(const struct opt *o, const char *name, double dflt);
 const char *opt_str(const struct opt *o, const char *name, const char *dflt);
 /** Number of the function of member `name`, or 0 if it is none. */
 int opt_func(const struct opt *o, const char *name);
+/** Whether there is a function in `o`, at any depth; NULL has none. */
+bool opt_has_func(const struct opt *o);
 /** Whether string member `name` equals `value`. */
 bool opt_is(const struct opt *o, const char *name, const char *value);
 

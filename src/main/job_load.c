@@ -16,21 +16,6 @@ cores(void)
     return n < 1 ? 1 : (uint32_t)n;
 }
 
-static bool
-has_func(const struct opt *o)
-{
-    const struct opt *m;
-
-    if (o == NULL || o->type == OPT_FUNC)
-        return o != NULL;
-    if (o->type != OPT_LIST && o->type != OPT_MAP)
-        return false;
-    for (m = o->first; m != NULL; m = m->next)
-        if (has_func(m))
-            return true;
-    return false;
-}
-
 /* A task that calls user code will load the file again: does it get the same
  * plan? Another seed shows randomness. */
 static int
@@ -41,7 +26,7 @@ check_second_load(const struct script_conf *first, struct script *script,
     struct script *again = NULL;
     int r;
 
-    if (!has_func(opt_get(script_job(script), "steps")))
+    if (!opt_has_func(opt_get(script_job(script), "steps")))
         return 0;
     sc.seed = first->seed + 1;
     r = script_load(&sc, &again, e);

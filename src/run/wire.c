@@ -13,23 +13,6 @@ job_subtasks(const struct job *j, uint32_t chain)
     return j->subtasks[chain];
 }
 
-static bool
-has_func(const struct opt *o)
-{
-    const struct opt *c;
-
-    if (o == NULL)
-        return false;
-    if (o->type == OPT_FUNC)
-        return true;
-    if (o->type != OPT_LIST && o->type != OPT_MAP)
-        return false;
-    for (c = o->first; c != NULL; c = c->next)
-        if (has_func(c))
-            return true;
-    return false;
-}
-
 /* Whether a step calls user code in its own chain. */
 static bool
 needs_script(const struct plan_step *s)
@@ -46,7 +29,7 @@ needs_script(const struct plan_step *s)
         return false;
     case STEP_SOURCE:
     case STEP_SINK:
-        return has_func(opt_get(s->opts, "conn")) ||
+        return opt_has_func(opt_get(s->opts, "conn")) ||
                opt_is(s->opts, "connector", "lua");
     case STEP_EVENT_TIME:
     case STEP_FILTER:
@@ -61,7 +44,7 @@ needs_script(const struct plan_step *s)
     case STEP_CLOCK:
         break;
     }
-    return has_func(s->opts);
+    return opt_has_func(s->opts);
 }
 
 /* Whether an edge that leaves the chain evaluates a key by a function. */
@@ -74,7 +57,7 @@ edge_needs_script(const struct plan *p, const struct plan_step *s)
         const struct plan_edge *edge = &p->edges[s->out[i]];
 
         if (edge->kind == EDGE_HASH && !edge->partials &&
-            has_func(opt_get(p->steps[edge->to].opts, "key")))
+            opt_has_func(opt_get(p->steps[edge->to].opts, "key")))
             return true;
     }
     return false;
