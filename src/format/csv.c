@@ -315,12 +315,12 @@ csv_read(struct csv *c, const char *line, size_t len, struct arena *a,
 }
 
 void
-csv_put_cell(const struct csv *c, struct buf *out, const char *s, size_t len)
+csv_put_cell(char delimiter, struct buf *out, const char *s, size_t len)
 {
     size_t i;
 
     for (i = 0; i < len; i++)
-        if (s[i] == '"' || s[i] == '\n' || s[i] == '\r' || s[i] == c->delimiter)
+        if (s[i] == '"' || s[i] == '\n' || s[i] == '\r' || s[i] == delimiter)
             break;
     if (i == len && len != 0) {
         buf_add(out, s, len);
@@ -335,6 +335,12 @@ csv_put_cell(const struct csv *c, struct buf *out, const char *s, size_t len)
     buf_addc(out, '"');
 }
 
+char
+csv_delimiter(const struct csv *c)
+{
+    return c->delimiter;
+}
+
 void
 csv_put_header(const struct csv *c, struct buf *out)
 {
@@ -343,6 +349,7 @@ csv_put_header(const struct csv *c, struct buf *out)
     for (i = 0; i < c->count; i++) {
         if (i > 0)
             buf_addc(out, c->delimiter);
-        csv_put_cell(c, out, c->fields[i].name, c->fields[i].name_len);
+        csv_put_cell(c->delimiter, out, c->fields[i].name,
+                     c->fields[i].name_len);
     }
 }

@@ -49,9 +49,10 @@ void csv_free(struct csv **c);
 int csv_read(struct csv *c, const char *line, size_t len, struct arena *a,
              struct rec *r, struct err *e);
 
-/** Append one cell, quoted where needed. */
-void csv_put_cell(const struct csv *c, struct buf *out, const char *s,
-                  size_t len);
+/** Append one cell, quoted where needed and if empty: an empty cell is null. */
+void csv_put_cell(char delimiter, struct buf *out, const char *s, size_t len);
+/** What stands between cells. */
+char csv_delimiter(const struct csv *c);
 /** Append the line of names. */
 void csv_put_header(const struct csv *c, struct buf *out);
 

@@ -257,7 +257,7 @@ put_cell(const struct encoder *d, const struct rec *r, const struct val *v,
     else
         json_put_val(&text, v, &ext);
     if (rc == 0)
-        csv_put_cell(d->csv, out, text.data, text.len);
+        csv_put_cell(csv_delimiter(d->csv), out, text.data, text.len);
     buf_fini(&text);
     return rc;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "format/csv.h"
 #include "testing/value.h"
 
 static const struct opt *
@@ -15,29 +16,6 @@ source_step(const struct script *job, const char *source)
     return NULL;
 }
 
-/* Quoted where RFC 4180 wants it, and if empty: an empty cell is null. */
-static void
-put_cell(struct buf *out, const char *s, size_t len, char delimiter)
-{
-    bool quote = len == 0;
-    size_t i;
-
-    for (i = 0; i < len && !quote; i++)
-        quote =
-            s[i] == delimiter || s[i] == '"' || s[i] == '\n' || s[i] == '\r';
-    if (!quote) {
-        buf_add(out, s, len);
-        return;
-    }
-    buf_addc(out, '"');
-    for (i = 0; i < len; i++) {
-        if (s[i] == '"')
-            buf_addc(out, '"');
-        buf_addc(out, s[i]);
-    }
-    buf_addc(out, '"');
-}
-
 static int
 put_csv_cell(const struct opt *v, const char *name, char delimiter,
              struct buf *out, struct err *e)
@@ -47,7 +25,7 @@ put_csv_cell(const struct opt *v, const char *name, char delimiter,
     if (v == NULL || v->type == OPT_NIL)
         return 0;
     if (v->type == OPT_STR) {
-        put_cell(out, v->s, v->len, delimiter);
+        csv_put_cell(delimiter, out, v->s, v->len);
         return 0;
     }
     if (v->type == OPT_LIST || v->type == OPT_MAP)
@@ -57,7 +35,7 @@ put_csv_cell(const struct opt *v, const char *name, char delimiter,
                        name);
     buf_init(&text);
     opt_put_json(&text, v);
-    put_cell(out, text.data, text.len, delimiter);
+    csv_put_cell(delimiter, out, text.data, text.len);
     buf_fini(&text);
     return 0;
 }
