@@ -17,9 +17,8 @@ plan_sink_is_lua_target(const struct opt *step)
            opt_func(opt_get(step, "conn"), "commit") != 0;
 }
 
-/* Whether the sink's output is final with a checkpoint (API.md 9.1). */
-static bool
-sink_commits(const struct opt *step)
+bool
+plan_sink_commits(const struct opt *step)
 {
     return opt_is(step, "connector", "file") || plan_sink_is_lua_target(step) ||
            plan_sink_is_transactional(step);
@@ -210,7 +209,7 @@ static void
 explain_sink(struct plan_build *b, const struct plan_node *n,
              struct plan_step *s)
 {
-    if (sink_commits(n->opts))
+    if (plan_sink_commits(n->opts))
         explain_commit(b, n, s);
     else if (opt_is(opt_get(n->opts, "conn"), "delivery", "none"))
         plan_add_why(b->p, s,

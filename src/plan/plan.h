@@ -270,6 +270,10 @@ plan_step_in_rounds(const struct plan_step *s)
            s->kind == STEP_SINK || plan_step_is_keyed(s);
 }
 
+/** Whether what a sink writes is final with a checkpoint.
+ * @param step its normalised options. @source API.md 9.1. @thread any. */
+bool plan_sink_commits(const struct opt *step);
+
 /** The key that a hash edge scatters by: [{ name, field | func }]. */
 const struct opt *plan_edge_key(const struct plan *p,
                                 const struct plan_edge *edge);

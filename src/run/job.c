@@ -107,15 +107,9 @@ print_warning(const struct plan_warning *w)
 static int
 make_plan(struct job *j, struct err *e)
 {
-    struct plan_conf pc = {.parallelism = reload_version(j->run)->parallelism,
-                           .slots = j->conf->slots};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    struct plan_conf pc = prepare_plan_conf(j->conf, reload_version(j->run));
     int r;
 
-    pc.cores = cores > 0 ? (uint32_t)cores : 1;
-    pc.bounded = opt_bool(j->conf->cli, "bounded", false);
-    pc.boxed = j->conf->box != NULL;
-    pc.strategy = pc.boxed ? j->conf->box->strategy : NULL;
     r = plan_build(script_job(j->script), &pc, &j->plan, e);
     if (r != 0 || (!j->plan->checkpoint && j->run->home.store == NULL))
         return r;

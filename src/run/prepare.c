@@ -32,6 +32,22 @@ prepare_script_conf(const struct run_conf *conf, const struct version *v,
     }
 }
 
+struct plan_conf
+prepare_plan_conf(const struct run_conf *conf, const struct version *v)
+{
+    const struct run_box *box = conf->box;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return (struct plan_conf){
+        .parallelism = v->parallelism,
+        .slots = conf->slots,
+        .cores = cores > 0 ? (uint32_t)cores : 1,
+        .bounded = opt_bool(conf->cli, "bounded", false),
+        .boxed = box != NULL,
+        .strategy = box != NULL ? box->strategy : NULL,
+    };
+}
+
 int
 prepare_check_stdin(const char *path, const struct plan *p, struct err *e)
 {
@@ -74,17 +90,31 @@ put_connector(const struct plan *p, const struct plan_step *s, struct buf *out)
     buf_addc(out, '\n');
 }
 
+static bool
+is_broken(const struct opt *agg)
+{
+    const struct opt *law = opt_get(agg, "law");
+
+    return law != NULL && !opt_bool(law, "ok", true);
+}
+
+/* One line an aggregator that broke a law. */
+static void
+put_broken_one(const struct plan_step *s, const struct opt *agg,
+               struct buf *out)
+{
+    buf_addf(out, "\n%s.%s\n", s->name, opt_str(agg, "name", ""));
+}
+
 /* Aggregators that broke a law: known ones are not held against a file. */
 static void
 put_broken(const struct plan_step *s, struct buf *out)
 {
-    const struct opt *aggs = opt_get(s->opts, "aggs"), *a, *law;
+    const struct opt *aggs = opt_get(s->opts, "aggs"), *a;
 
-    for (a = aggs != NULL ? aggs->first : NULL; a != NULL; a = a->next) {
-        law = opt_get(a, "law");
-        if (law != NULL && !opt_bool(law, "ok", true))
-            buf_addf(out, "\n%s.%s\n", s->name, opt_str(a, "name", ""));
-    }
+    for (a = aggs != NULL ? aggs->first : NULL; a != NULL; a = a->next)
+        if (is_broken(a))
+            put_broken_one(s, a, out);
 }
 
 void
@@ -177,21 +207,22 @@ load_again(struct prepare *p, const struct script *first, struct err *e)
 static int
 check_laws(struct prepare *p, const struct plan_step *s, struct err *e)
 {
-    const struct opt *aggs = opt_get(s->opts, "aggs"), *a, *law;
+    const struct opt *aggs = opt_get(s->opts, "aggs"), *a;
     struct buf b;
     int r = 0;
 
     buf_init(&b);
     for (a = aggs != NULL ? aggs->first : NULL; a != NULL && r == 0;
          a = a->next) {
-        law = opt_get(a, "law");
+        if (!is_broken(a))
+            continue;
         buf_clear(&b);
-        buf_addf(&b, "\n%s.%s\n", s->name, opt_str(a, "name", ""));
-        if (law == NULL || opt_bool(law, "ok", true) ||
-            strstr(buf_cstr(&p->broken), buf_cstr(&b)) != NULL)
+        put_broken_one(s, a, &b);
+        if (strstr(buf_cstr(&p->broken), buf_cstr(&b)) != NULL)
             continue;
         r = err_set(e, ERR_JOBFILE, "aggregator %s broke a law: %s",
-                    opt_str(a, "name", ""), opt_str(law, "text", ""));
+                    opt_str(a, "name", ""),
+                    opt_str(opt_get(a, "law"), "text", ""));
         err_where(e, "%s", opt_str(a, "place", s->place));
     }
     buf_fini(&b);
@@ -201,21 +232,13 @@ check_laws(struct prepare *p, const struct plan_step *s, struct err *e)
 static int
 check(struct prepare *p, const struct script *script, struct err *e)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct plan_conf pc = {.parallelism = p->version->parallelism,
-                           .slots = p->conf->slots,
-                           .cores = cores > 0 ? (uint32_t)cores : 1,
-                           .max_parallelism = p->max_parallelism,
-                           .bounded = opt_bool(p->conf->cli, "bounded", false)};
-    const struct run_box *box = p->conf->box;
+    struct plan_conf pc = prepare_plan_conf(p->conf, p->version);
     struct plan *plan = NULL;
     uint32_t i;
     int r;
 
-    pc.boxed = box != NULL;
-    pc.strategy = box != NULL ? box->strategy : NULL;
+    pc.max_parallelism = p->max_parallelism;
     r = plan_build(script_job(script), &pc, &plan, e);
-
     if (r == 0)
         r = prepare_check_stdin(p->version->path, plan, e);
     if (r == 0)
@@ -228,7 +251,7 @@ check(struct prepare *p, const struct script *script, struct err *e)
                     p->checkpoint ? "none" : "some");
     for (i = 0; r == 0 && i < plan->step_count; i++)
         r = check_laws(p, &plan->steps[i], e);
-    if (r == 0 && box == NULL)
+    if (r == 0 && p->conf->box == NULL)
         r = preflight(p, plan, e);
     plan_free(&plan);
     return r;

@@ -63,6 +63,10 @@ void prepare_fini(struct prepare *p);
 /** How texts of a version are loaded. @thread any. */
 void prepare_script_conf(const struct run_conf *conf, const struct version *v,
                          uint64_t seed, struct script_conf *ret);
+/** How a version is planned, but for the key groups of its state.
+ * @thread any. */
+struct plan_conf prepare_plan_conf(const struct run_conf *conf,
+                                   const struct version *v);
 /** A job file that came from stdin cannot also read its records there.
  * @thread any. */
 MUST_USE int prepare_check_stdin(const char *path, const struct plan *p,

@@ -307,9 +307,9 @@ has_committing_sink(const struct plan *p)
 
     for (i = 0; i < p->step_count; i++)
         if (p->steps[i].kind == STEP_SINK &&
-            opt_is(p->steps[i].opts, "connector", "file"))
+            plan_sink_commits(p->steps[i].opts))
             return true;
-    return p->exactly_once || p->lua_target != NULL;
+    return false;
 }
 
 /* A finished job is not run again by mistake. */

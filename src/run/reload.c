@@ -658,19 +658,6 @@ reload_completed(struct job *j, uint64_t round)
 
 /* ----------------------------------------------------------- rolling back */
 
-/* Whether what the sink writes is final with a round only. */
-static bool
-commits(const struct job *j, const struct plan_step *s)
-{
-    if (!j->plan->checkpoint)
-        return false;
-    if (j->target.exists && s->index == j->plan->target_step)
-        return true;
-    if (opt_is(s->opts, "connector", "kafka"))
-        return opt_is(opt_get(s->opts, "conn"), "delivery", "exactly_once");
-    return j->ops.sink_types[s->index]->committed != NULL;
-}
-
 /* Rows that a sink wrote on its own, which nobody takes back. */
 static uint64_t
 rows_that_stay(const struct job *j)
@@ -682,7 +669,8 @@ rows_that_stay(const struct job *j)
     for (i = 0; j->built && i < j->plan->step_count; i++) {
         const struct plan_step *st = &j->plan->steps[i];
 
-        if (st->kind != STEP_SINK || commits(j, st))
+        if (st->kind != STEP_SINK ||
+            (j->plan->checkpoint && plan_sink_commits(st->opts)))
             continue;
         step_sums(j, st->logical, &s);
         n += s.records_out - count_get(&j->run->base[st->logical].records_out);
