@@ -5,17 +5,16 @@
  * a record that user code kept would silently read another one. Most
  * functions only take fields of their record; their code shows it: the
  * record's register is used as a table, tested or returned, and nothing
- * else. The code is read from lua_dump(), whose form of Lua 5.4 is fixed;
+ * else. The code is read from script/dump.h;
  * whatever is not understood counts as a function that keeps it.
  * @source Lua 5.4 lopcodes.h, ldump.c.
  */
 #include <string.h>
 
 #include "script/calls_impl.h"
+#include "script/dump.h"
 
 enum {
-    HEADER = 31,     /* bytes before the number of upvalues */
-    BEHIND_CODE = 3, /* numparams, is_vararg, maxstacksize */
     OPS = 83,
 };
 
@@ -94,35 +93,6 @@ static const uint8_t reads[OPS] = {
     [79] = BAD, /* CLOSURE may hold any register */
 };
 
-struct dump {
-    const char *p, *end;
-    bool bad;
-};
-
-static unsigned
-take_byte(struct dump *d)
-{
-    if (d->p == d->end) {
-        d->bad = true;
-        return 0;
-    }
-    return (unsigned char)*d->p++;
-}
-
-/* Sizes and ints: 7 bits a byte, highest first, the last byte with 0x80. */
-static uint64_t
-take_int(struct dump *d)
-{
-    uint64_t v = 0;
-    unsigned b;
-
-    do {
-        b = take_byte(d);
-        v = v << 7 | (b & 0x7f);
-    } while ((b & 0x80) == 0 && !d->bad);
-    return v;
-}
-
 static bool
 instruction_keeps(uint32_t i, unsigned param)
 {
@@ -138,56 +108,45 @@ instruction_keeps(uint32_t i, unsigned param)
 }
 
 static bool
-code_keeps(const char *bytes, size_t len, unsigned param)
+code_keeps(struct dump *d, unsigned param)
 {
-    struct dump d = {bytes, bytes + len, false};
+    const unsigned char *at;
     uint64_t n, i;
     uint32_t code;
     unsigned params, is_vararg;
 
-    if (len < HEADER + 1 || memcmp(bytes, LUA_SIGNATURE "\x54", 5) != 0 ||
-        bytes[12] != sizeof code)
+    if (dump_int(d) != 0) /* the source; stripped */
         return true;
-    d.p += HEADER + 1;
-    if (take_int(&d) != 0) /* the source; stripped */
-        return true;
-    (void)take_int(&d);
-    (void)take_int(&d);
-    params = take_byte(&d);
-    is_vararg = take_byte(&d);
-    (void)take_byte(&d);
-    n = take_int(&d);
-    if (d.bad || is_vararg || n > (uint64_t)(d.end - d.p) / sizeof code)
+    (void)dump_int(d);
+    (void)dump_int(d);
+    params = dump_byte(d);
+    is_vararg = dump_byte(d);
+    (void)dump_byte(d);
+    n = dump_int(d);
+    if (d->bad || is_vararg || n > (uint64_t)(d->end - d->pos) / sizeof code)
         return true;
     if (params <= param)
         return false; /* it does not take the record */
-    for (i = 0; i < n; i++, d.p += sizeof code) {
-        memcpy(&code, d.p, sizeof code);
+    for (i = 0, at = d->pos; i < n; i++, at += sizeof code) {
+        memcpy(&code, at, sizeof code);
         if (instruction_keeps(code, param))
             return true;
     }
     return false;
 }
 
-static int
-write_buf(lua_State *L, const void *bytes, size_t len, void *arg)
-{
-    (void)L;
-    buf_add(arg, bytes, len);
-    return 0;
-}
-
 bool
 keeps_param(lua_State *L, unsigned param)
 {
+    struct dump d;
     struct buf b;
     bool keeps;
 
     if (lua_iscfunction(L, -1))
         return true;
     buf_init(&b);
-    keeps =
-        lua_dump(L, write_buf, &b, 1) != 0 || code_keeps(b.data, b.len, param);
+    dump_open(L, true, &b, &d);
+    keeps = d.bad || code_keeps(&d, param);
     buf_fini(&b);
     return keeps;
 }
