@@ -13,7 +13,6 @@ import select
 import subprocess
 import sys
 import tempfile
-import traceback
 
 import oracle
 import run_cases
@@ -198,16 +197,12 @@ def options_without_effect_are_named_at_the_start():
             assert "without effect" not in call("check", path)[2]
 
 
-class Skipped(Exception):
-    """What the test needs is not to be had here."""
-
-
 def on_a_terminal(*args, until, env=None):
     """stderr of a run on a terminal; SIGTERM once `until` was seen in it."""
     try:
         master, slave = pty.openpty()
     except OSError as e:  # a bare chroot has none
-        raise Skipped(str(e)) from e
+        raise run_cases.Skipped(str(e)) from e
     p = subprocess.Popen([BINARY, *args], stdin=subprocess.DEVNULL,
                          stdout=subprocess.DEVNULL, stderr=slave,
                          env=environment(env))
@@ -766,29 +761,8 @@ def main():
     ap.add_argument("names", nargs="*")
     args = ap.parse_args()
     BINARY = os.path.abspath(args.bin)
-    tests = [t for t in TESTS if not args.names or t.__name__ in args.names]
     with tempfile.TemporaryDirectory() as DATA:
-        failed, skipped = run_tests(tests)
-    print("%d passed, %d failed, %d skipped"
-          % (len(tests) - failed - skipped, failed, skipped))
-    return 1 if failed else 0
-
-
-def run_tests(tests):
-    """How many failed, how many were skipped."""
-    failed = skipped = 0
-    for test in tests:
-        try:
-            test()
-            print("ok", test.__name__, flush=True)
-        except Skipped as e:
-            skipped += 1
-            print("skipped %s: %s" % (test.__name__, e), flush=True)
-        except Exception:  # each test reports, the others go on
-            failed += 1
-            print("not ok", test.__name__)
-            traceback.print_exc(file=sys.stdout)
-    return failed, skipped
+        return run_cases.run_tests(TESTS, args.names)
 
 
 if __name__ == "__main__":

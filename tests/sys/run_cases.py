@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = os.path.join(HERE, "cases")
@@ -173,6 +174,30 @@ def command(case, binary, run):
     if "{job}" not in conf.get("args", []):
         cmd.append("job.lua")
     return cmd
+
+
+class Skipped(Exception):
+    """A test cannot run here; the text says why."""
+
+
+def run_tests(tests, names, *args):
+    """Call each test, or those of the names; the exit code."""
+    chosen = [t for t in tests if not names or t.__name__ in names]
+    failed = skipped = 0
+    for test in chosen:
+        try:
+            test(*args)
+            print("ok", test.__name__, flush=True)
+        except Skipped as e:
+            skipped += 1
+            print("skipped %s: %s" % (test.__name__, e), flush=True)
+        except Exception:  # each test reports, the others go on
+            failed += 1
+            print("not ok", test.__name__)
+            traceback.print_exc(file=sys.stdout)
+    print("%d passed, %d failed, %d skipped"
+          % (len(chosen) - failed - skipped, failed, skipped))
+    return 1 if failed else 0
 
 
 def clean_env(extra):

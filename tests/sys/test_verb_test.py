@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import xml.etree.ElementTree
 
 import run_cases
@@ -669,18 +668,7 @@ def main():
     ap.add_argument("names", nargs="*")
     args = ap.parse_args()
     BINARY = os.path.abspath(args.bin)
-    tests = [t for t in TESTS if not args.names or t.__name__ in args.names]
-    failed = 0
-    for test in tests:
-        try:
-            test()
-            print("ok", test.__name__, flush=True)
-        except Exception:  # each test reports, the others go on
-            failed += 1
-            print("not ok", test.__name__)
-            traceback.print_exc(file=sys.stdout)
-    print("%d passed, %d failed, 0 skipped" % (len(tests) - failed, failed))
-    return 1 if failed else 0
+    return run_cases.run_tests(TESTS, args.names)
 
 
 if __name__ == "__main__":
