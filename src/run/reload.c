@@ -86,7 +86,7 @@ watch_all(struct run *run)
 
     if (!r->watch.on)
         return;
-    watch_set(&r->watch, reload_version(run)->files);
+    watch_set(&r->watch, reload_version(run)->files, clock_mono_ms());
     if (r->tried != NULL)
         watch_add(&r->watch, r->tried->files);
 }

@@ -66,11 +66,12 @@ watch_add(struct watch *w, const struct script_files *files)
 }
 
 void
-watch_set(struct watch *w, const struct script_files *files)
+watch_set(struct watch *w, const struct script_files *files, int64_t now_ms)
 {
     clear(w);
     watch_add(w, files);
     w->moved = true; /* they may have changed since they were read */
+    w->looked_ms = now_ms;
 }
 
 bool

@@ -35,8 +35,10 @@ struct watch {
 };
 
 /** Watch these files, and no other any more. They may have changed since they
- * were read, so the next look but one says that they did. */
-void watch_set(struct watch *w, const struct script_files *files);
+ * were read, or be half written at this moment, so the next look says that
+ * they did, once the time to settle is over. */
+void watch_set(struct watch *w, const struct script_files *files,
+               int64_t now_ms);
 /** And these. */
 void watch_add(struct watch *w, const struct script_files *files);
 /** Look, if it is time. @return whether files have changed and come to rest.

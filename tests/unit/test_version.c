@@ -260,8 +260,9 @@ a_change_counts_once_the_file_rests(void **state)
     (void)snprintf(path, sizeof path, "%s/job.lua", dir);
     save(path, "one");
     script_files_add(files, SCRIPT_FILE_JOB, path, "one", 3);
-    watch_set(&w, files);
-    assert_true(watch_look(&w, 1000)); /* it may have changed before */
+    watch_set(&w, files, 900);
+    assert_false(watch_look(&w, 901)); /* it may be half written */
+    assert_true(watch_look(&w, 1100)); /* it may have changed before */
     assert_false(watch_look(&w, 2000));
 
     save(path, "half");
@@ -292,7 +293,7 @@ a_file_that_was_missing_is_watched(void **state)
     (void)snprintf(path, sizeof path, "%s/lib.lua", dir);
     assert_int_not_equal(
         script_files_read(files, SCRIPT_FILE_MODULE, path, &f, &err), 0);
-    watch_set(&w, files);
+    watch_set(&w, files, 0);
     assert_true(watch_look(&w, 1000));
 
     save(path, "return {}");
